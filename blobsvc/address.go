@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // resolve reads the path: which container, which blob. A path of one segment names a container if restype says so, and
@@ -26,7 +26,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 	case rest == "" && deeper:
 		return c, endpoint.OnBlob, wire.ErrInvalidURI.With("UriPath", r.Base+r.RawPath)
 	case rest == "": // a blob of the root container
-		container, rest = state.RootContainer, container
+		container, rest = record.RootContainer, container
 	}
 	if err := c.SetContainer(container); err != nil {
 		return c, endpoint.OnBlob, err
@@ -36,7 +36,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 		if s.storage.Hierarchical(c.Account) {
 			return inTree(c, name)
 		}
-		return name, state.CheckBlobName(name)
+		return name, record.CheckBlobName(name)
 	})
 }
 
@@ -58,7 +58,7 @@ func inTree(c *call, name string) (string, error) {
 	case c.Comp == "tags": // https://github.com/Azure/azure-sdk-for-net/issues/39388
 		return "", wire.InvalidQuery("comp", c.Comp, "")
 	case slices.Contains(flatOnly, c.Comp), c.Header("X-Ms-Tags") != "", c.Header("X-Ms-If-Tags") != "",
-		c.Comp == "" && c.HTTP.Method == put && strings.EqualFold(c.Header(blobTypeHeader), state.PageBlob.String()):
+		c.Comp == "" && c.HTTP.Method == put && strings.EqualFold(c.Header(blobTypeHeader), record.PageBlob.String()):
 		return "", errNotInTree
 	}
 	if err := c.RefuseVersion(); err != nil {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
 )
 
 // appendConditions reads the conditions that only Append Block knows.

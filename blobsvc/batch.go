@@ -57,6 +57,9 @@ func (s *Service) blobBatch(c *call) error {
 		if err := s.mayBatch(c, sub.hr); err != nil {
 			return err
 		}
+		if sub.hr.Method != list[0].hr.Method { // mayBatch lets one operation of each method through
+			return refuseBatch(c, errMixedBatch)
+		}
 	}
 	out := newBatchAnswer()
 	for _, sub := range list {
@@ -69,6 +72,12 @@ func (s *Service) blobBatch(c *call) error {
 // errBatchSize: the batch has more requests than a batch may have.
 var errBatchSize = endpoint.Fail(http.StatusBadRequest, "ExceedsMaxBatchRequestCount",
 	"The batch operation exceeds maximum number of allowed subrequests.")
+
+// errMixedBatch: the batch has requests of both operations.
+// https://github.com/Azure/azure-sdk-for-cpp/blob/main/sdk/storage/azure-storage-blobs/test/ut/blob_batch_client_test.cpp
+// has the code; the message is Azurite's.
+var errMixedBatch = endpoint.Fail(http.StatusBadRequest, "AllBatchSubRequestsShouldBeSameApi",
+	"All batch subrequests should be the same api.")
 
 // refuseBatch answers a batch that is refused as a whole with one part, which is of no request (recorded: Batch_Limit
 // of the SDK for .NET).
@@ -176,6 +185,7 @@ func (s *Service) mayBatch(c *call, hr *http.Request) error {
 // serveSub serves one request and writes its answer to out.
 func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	w := subAnswer{header: http.Header{}}
+	hr.Header["Content-Length"] = []string{"0"} // which parts may leave out: they have no content
 	s.front.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), endpoint.BatchVersion{}, c.Request)))
 	w.writeTo(out)
 }

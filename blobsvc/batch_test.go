@@ -187,6 +187,16 @@ func TestBlobBatchRefusals(t *testing.T) {
 		!strings.Contains(many.body, "<Code>ExceedsMaxBatchRequestCount</Code>") {
 		t.Error(many.body)
 	}
+	// So are two operations in one batch, whatever their order.
+	tier := part("PUT /devstoreaccount1/box/b?comp=tier HTTP/1.1")
+	for _, body := range []string{del + tier, tier + del, del + del + tier} {
+		r := f.do("POST", "/box?restype=container&comp=batch", body+"--x--", "Content-Type", mixed).want(t, 202, "")
+		if strings.Count(r.body, "HTTP/1.1") != 1 || strings.Contains(r.body, "Content-ID") ||
+			!strings.Contains(r.body, "HTTP/1.1 400 All batch subrequests should be the same api.\r\n") ||
+			!strings.Contains(r.body, "<Code>AllBatchSubRequestsShouldBeSameApi</Code>") {
+			t.Error(r.body)
+		}
+	}
 	// A request without a credential of its own is refused in its part.
 	r := f.do("POST", "/?comp=batch", del+"--x--", "Content-Type", mixed).want(t, 202, "")
 	if !strings.Contains(r.body, "HTTP/1.1 401") {

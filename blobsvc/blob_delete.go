@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // deleteSnapshots reads what Delete Blob does with snapshots.
@@ -70,7 +71,7 @@ func (s *Service) deleteBlob(c *call) error {
 		return err
 	}
 	kept, err := s.state.Blobs.Delete(&w, mode)
-	if errors.Is(err, state.ErrBlobNotFound) && at.IsBase() && w.Policy.Versioning && w.Policy.RetentionDays > 0 {
+	if errors.Is(err, record.ErrBlobNotFound) && at.IsBase() && w.Policy.Versioning && w.Policy.RetentionDays > 0 {
 		kept, err = true, s.state.BlockBlobs.DeleteUncommitted(&w) // recorded of an account with versions and soft delete
 	}
 	if err != nil {
@@ -95,7 +96,7 @@ func sendPermanent(c *call, permanent bool) {
 // mayDelete checks the permission for a deletion. That of a blob or snapshot, that of a version, and that of what was
 // soft-deleted are three.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-directory-container-or-blob
-func mayDelete(c *call, at state.Address, permanently bool) error {
+func mayDelete(c *call, at record.Address, permanently bool) error {
 	need := auth.Need{On: auth.OnObject, All: "d"}
 	if at.Version != 0 {
 		need.All = "x"

@@ -5,8 +5,11 @@ import (
 	"slices"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -34,7 +37,7 @@ type itemOptions struct {
 }
 
 // flags writes what stands before the properties of a blob.
-func (o *itemOptions) flags(w itemWriter, item *state.Item) {
+func (o *itemOptions) flags(w itemWriter, item *listing.Item) {
 	b := item.Blob
 	if b.IsSnapshot() {
 		w.text("Snapshot", b.Snapshot().ISO())
@@ -60,7 +63,7 @@ func (o *itemOptions) flags(w itemWriter, item *state.Item) {
 func uncommitted(w itemWriter) {
 	w.int("Content-Length", 0)
 	w.text("BlobType", "BlockBlob")
-	w.text("AccessTier", state.DefaultTier)
+	w.text("AccessTier", record.DefaultTier)
 	w.bool("AccessTierInferred", true)
 	w.text("LeaseStatus", "unlocked")
 	w.text("LeaseState", "available")
@@ -68,7 +71,7 @@ func uncommitted(w itemWriter) {
 }
 
 // times writes what properties of blobs and of directories begin with.
-func (o *itemOptions) times(w itemWriter, b *state.Blob) {
+func (o *itemOptions) times(w itemWriter, b *record.Blob) {
 	if o.version >= endpoint.V20171109 {
 		w.time("Creation-Time", b.Created)
 	}
@@ -77,21 +80,35 @@ func (o *itemOptions) times(w itemWriter, b *state.Blob) {
 }
 
 // properties writes the properties of a blob, in Azure's order.
-func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
+func (o *itemOptions) properties(w itemWriter, b *record.Blob) {
+	o.described(w, b)
+	o.rest(w, b)
+}
+
+// described writes the properties up to those of the content.
+func (o *itemOptions) described(w itemWriter, b *record.Blob) {
 	o.times(w, b)
 	if b.Node != nil && o.version >= endpoint.V20201002 {
 		w.text("ResourceType", resourceType(b))
 	}
 	w.int("Content-Length", b.Length)
 	o.content(w, b)
-	o.rest(w, b)
+}
+
+// usual reports whether rest writes of b what it writes of every usual block blob: one that was put, and to which
+// nothing has happened since.
+func usual(b *record.Blob) bool {
+	return b.Kind == record.BlockBlob && !b.Sealed && b.Tier == "" && b.TierChanged == 0 && b.RehydrateTo == "" &&
+		b.IsBase() && b.Deleted == 0 && b.Lease == (lease.Lease{}) && b.Expires == 0 && b.Accessed == 0 &&
+		b.Protection == (record.Protection{}) && b.Incremental == (record.Incremental{}) && b.Copy.ID == "" &&
+		b.Encryption == (encryption.ID{}) && b.Node == nil && len(b.Tags) == 0
 }
 
 // directory writes the properties of a directory that is a prefix in a listing by hierarchy: those of a blob without
 // what describes content. kind is the resource type, which is another one in Arrow.
 // https://learn.microsoft.com/rest/api/storageservices/list-blobs#response-body, and an answer of the service in
 // https://github.com/redpanda-data/redpanda/blob/dev/src/v/cloud_storage_clients/tests/xml_sax_parser_test.cc
-func (o *itemOptions) directory(w itemWriter, b *state.Blob, kind string) {
+func (o *itemOptions) directory(w itemWriter, b *record.Blob, kind string) {
 	o.times(w, b)
 	w.text("ResourceType", kind)
 	w.int("Content-Length", b.Length)
@@ -100,12 +117,12 @@ func (o *itemOptions) directory(w itemWriter, b *state.Blob, kind string) {
 
 // hasDirectory reports whether a prefix is written with the properties of its directory: the reference names the
 // version.
-func (o *itemOptions) hasDirectory(item *state.Item) bool {
+func (o *itemOptions) hasDirectory(item *listing.Item) bool {
 	return item.Blob != nil && o.version >= endpoint.V20200612
 }
 
 // resourceType is the word for what b is in a tree.
-func resourceType(b *state.Blob) string {
+func resourceType(b *record.Blob) string {
 	if b.IsDirectory() {
 		return "directory"
 	}
@@ -113,15 +130,15 @@ func resourceType(b *state.Blob) string {
 }
 
 // listedMetadata is the metadata that a listing shows: a directory has the mark of one.
-func listedMetadata(b *state.Blob) []state.Meta {
+func listedMetadata(b *record.Blob) []record.Meta {
 	if b.IsDirectory() {
-		return append(slices.Clip(b.Metadata), state.Meta{Name: endpoint.FolderMark, Value: "true"})
+		return append(slices.Clip(b.Metadata), record.Meta{Name: endpoint.FolderMark, Value: "true"})
 	}
 	return b.Metadata
 }
 
 // content writes the headers that describe content.
-func (o *itemOptions) content(w itemWriter, b *state.Blob) {
+func (o *itemOptions) content(w itemWriter, b *record.Blob) {
 	h := &b.Headers
 	w.text("Content-Type", h.ContentType)
 	w.text("Content-Encoding", h.Encoding)
@@ -139,8 +156,8 @@ func (o *itemOptions) content(w itemWriter, b *state.Blob) {
 }
 
 // rest writes the properties that follow those of the content.
-func (o *itemOptions) rest(w itemWriter, b *state.Blob) {
-	if b.Kind == state.PageBlob {
+func (o *itemOptions) rest(w itemWriter, b *record.Blob) {
+	if b.Kind == record.PageBlob {
 		w.int("x-ms-blob-sequence-number", b.Sequence)
 	}
 	w.text("BlobType", b.Kind.String())
@@ -177,7 +194,7 @@ func (o *itemOptions) rest(w itemWriter, b *state.Blob) {
 	}
 	switch {
 	case b.Deleted != 0 && b.Node != nil: // of a deleted path it is when it cannot be restored any more (recorded)
-		w.time("Expiry-Time", b.KeptUntil())
+		w.time("Expiry-Time", b.PurgeAt())
 	case b.Expires != 0 && b.IsBase():
 		w.time("Expiry-Time", b.Expires)
 	}
@@ -235,7 +252,7 @@ func echo(w itemWriter, name, value string) {
 	}
 }
 
-func leaseProperties(w itemWriter, l state.Lease, now ticks.Ticks) {
+func leaseProperties(w itemWriter, l lease.Lease, now ticks.Ticks) {
 	l = l.At(now)
 	w.text("LeaseStatus", l.Status())
 	w.text("LeaseState", l.State.String())

@@ -1,28 +1,30 @@
 package blobsvc
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {
 	tree := c.IsTree()
-	var only state.ItemKind
+	var only listing.Kind
 	switch text := c.Query.Get("showonly"); {
 	case text == "":
 	case tree && strings.EqualFold(text, "deleted"):
-		only = state.DeletedItems
+		only = listing.DeletedItems
 	case tree && strings.EqualFold(text, "files"):
-		only = state.Files
+		only = listing.Files
 	case tree && strings.EqualFold(text, "directories"):
-		only = state.Directories
+		only = listing.Directories
 	default:
 		return endpoint.InvalidQuery("showonly", text)
 	}
@@ -46,7 +48,7 @@ func (s *Service) listBlobs(c *call) error {
 			return err
 		}
 	}
-	l := state.Listing{Now: c.Ticks(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
+	l := listing.Blobs{Now: c.Ticks(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
 		EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"], Only: only}
@@ -97,7 +99,7 @@ func (s *Service) listBlobs(c *call) error {
 const listBatch = 500
 
 // sendItems writes a page's items and returns where the next page begins.
-func (s *Service) sendItems(c *call, l *state.Listing, w *blobWriter) (next []byte, err error) {
+func (s *Service) sendItems(c *call, l *listing.Blobs, w *blobWriter) (next []byte, err error) {
 	for left := l.Max; ; {
 		l.Max = min(left, listBatch)
 		next, err = s.state.Blobs.List(c.Account, c.Container, l, w.write)
@@ -133,6 +135,24 @@ type blobWriter struct {
 	itemOptions
 	c     *call
 	begun bool // the head was sent
+	// usualRest caches the output of rest for a usual blob; nil before the first one.
+	usualRest []byte
+}
+
+// blob writes the properties of a blob, as properties does.
+func (w *blobWriter) blob(b *record.Blob) {
+	if !usual(b) {
+		w.properties(w.page, b)
+		return
+	}
+	w.described(w.page, b)
+	if w.usualRest != nil {
+		w.b = append(w.b, w.usualRest...)
+		return
+	}
+	start := len(w.b)
+	w.rest(w.page, b)
+	w.usualRest = bytes.Clone(w.b[start:])
 }
 
 // begin writes the document up to its items: the container, and the parameters of the request. n is the number of
@@ -163,7 +183,7 @@ func (w *blobWriter) end(next []byte) error {
 	return w.c.Body(http.StatusOK, "application/xml", w.b)
 }
 
-func (w *blobWriter) write(item state.Item) error {
+func (w *blobWriter) write(item listing.Item) error {
 	if item.Prefix != "" {
 		w.raw("<BlobPrefix>")
 		w.name(item.Prefix)
@@ -191,7 +211,7 @@ func (w *blobWriter) write(item state.Item) error {
 	w.flags(w.page, &item)
 	b := item.Blob
 	w.raw("<Properties>")
-	w.properties(w.page, b)
+	w.blob(b)
 	w.raw("</Properties>")
 	switch {
 	case !w.itemOptions.metadata:
@@ -240,7 +260,7 @@ const maxChanged = 1000
 // which it has seen them, and gets only what was created or written since, after waiting for it if it likes. only is
 // false if the whole container is to be listed: the request does not ask for changes, its position is no longer known,
 // or it is for the second page. See [longpoll.AfterHeader].
-func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only bool, err error) {
+func (s *Service) changedBlobs(c *call, l *listing.Blobs) (names []string, only bool, err error) {
 	if s.feed == nil || !c.HasHeader(longpoll.AfterHeader) || len(l.From) > 0 {
 		return nil, false, nil
 	}
@@ -266,8 +286,8 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 }
 
 // writeChanged lists the named blobs that exist.
-func (s *Service) writeChanged(c *call, names []string, write func(state.Item) error) error {
-	return s.state.Blobs.EachNamed(c.Account, c.Container, names, c.Now, func(name string, b *state.Blob) error {
-		return write(state.Item{Name: name, Blob: b})
+func (s *Service) writeChanged(c *call, names []string, write func(listing.Item) error) error {
+	return s.state.Blobs.EachNamed(c.Account, c.Container, names, c.Now, func(name string, b *record.Blob) error {
+		return write(listing.Item{Name: name, Blob: b})
 	})
 }

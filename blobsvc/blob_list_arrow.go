@@ -9,8 +9,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/arrow"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/budget"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -23,7 +23,7 @@ func acceptsArrow(c *call) bool {
 
 // listArrow answers List Blobs in the Arrow format. The reference does not describe it: names and types of columns, and
 // the schema's metadata, are those that the client libraries of version 2026-10-06 read.
-func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
+func (s *Service) listArrow(c *call, l *listing.Blobs, o *itemOptions) error {
 	w := newArrowItems(o)
 	changed, only, err := s.changedBlobs(c, l)
 	if err != nil {
@@ -131,7 +131,7 @@ func newArrowItems(o *itemOptions) *arrowItems {
 	return w
 }
 
-func (w *arrowItems) write(item state.Item) error {
+func (w *arrowItems) write(item listing.Item) error {
 	if item.Prefix != "" {
 		w.text("Name", item.Prefix)
 		const kind = "blobprefix" // by which clients tell it from a blob

@@ -5,8 +5,9 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // setBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata
@@ -82,7 +83,7 @@ func (s *Service) setBlobProperties(c *call) error {
 		return err
 	}
 	c.SendChanged(result.Changed)
-	if result.Kind == state.PageBlob {
+	if result.Kind == record.PageBlob {
 		c.SetInt("x-ms-blob-sequence-number", result.Sequence)
 	}
 	return c.Status(http.StatusOK)
@@ -95,7 +96,7 @@ func (s *Service) setBlobTier(c *call) error {
 	if text == "" {
 		return wire.MissingHeader("x-ms-access-tier")
 	}
-	tier, ok := parseTier(text)
+	tier, ok := parseTier(c, text)
 	if !ok {
 		return wire.InvalidHeader("x-ms-access-tier", text)
 	}
@@ -178,7 +179,7 @@ func (s *Service) setLegalHold(c *call) error {
 }
 
 // sendProtection sets the headers about a policy and a hold.
-func sendProtection(c *call, p *state.Protection) {
+func sendProtection(c *call, p *record.Protection) {
 	if p.Until != 0 {
 		c.Set(untilHeader, p.Until.RFC1123())
 		c.Set(modeHeader, p.Mode())

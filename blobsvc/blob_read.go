@@ -6,11 +6,11 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
-// getBlob: https://learn.microsoft.com/rest/api/storageservices/get-blob
+// record.GetBlob: https://learn.microsoft.com/rest/api/storageservices/get-blob
 func (s *Service) getBlob(c *call) error {
 	q, err := c.ContentRequest()
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Service) getBlob(c *call) error {
 	if structured && q.HashName != "" {
 		return wire.InvalidHeader(q.HashName, "true") // two checksums of one answer
 	}
-	var b state.Blob
+	var b record.Blob
 	body, err := c.OpenContent(&q, &b)
 	if err != nil {
 		return err
@@ -59,9 +59,9 @@ func (s *Service) getBlobProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b state.Blob
+	var b record.Blob
 	if err := s.state.Blobs.Get(&r, &b); err != nil {
-		if errors.Is(err, state.ErrSoftDeleted) && c.EffectiveVersion() >= endpoint.V20201002 {
+		if errors.Is(err, record.ErrSoftDeleted) && c.EffectiveVersion() >= endpoint.V20201002 {
 			c.Set("x-ms-is-soft-deleted", "true")
 		}
 		return err
@@ -83,7 +83,7 @@ func (s *Service) getBlobMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b state.Blob
+	var b record.Blob
 	if err := s.state.Blobs.Get(&r, &b); err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (s *Service) queryBlobContents(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b state.Blob
-	blob, err := s.state.Blobs.Open(&r, state.BlockBlob, nil, &b)
+	var b record.Blob
+	blob, err := s.state.Blobs.Open(&r, record.BlockBlob, nil, &b)
 	if err != nil {
 		return err
 	}

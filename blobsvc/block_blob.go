@@ -8,10 +8,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // maxBlockID is the length in bytes of the longest block ID, before base64.
@@ -233,7 +234,7 @@ const maxBlockListBody = 16 * endpoint.MiB
 
 // putBlockList: https://learn.microsoft.com/rest/api/storageservices/put-block-list
 func (s *Service) putBlockList(c *call) error {
-	b, w, err := s.newBlob(c, state.BlockBlob, false)
+	b, w, err := s.newBlob(c, record.BlockBlob, false)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/offline"
 )
 
 // Interrupted uploads, and blobs that were deleted, leave no bytes behind.
@@ -39,7 +40,7 @@ func TestCompactFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var moved, toMove int64
-	before, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0,
+	before, after, err := maintain.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0,
 		func(done, total int64) { moved, toMove = done, total })
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,8 @@ func TestCompactFolder(t *testing.T) {
 	if moved != toMove || moved < 100<<10 {
 		t.Errorf("at the end %d of %d bytes are moved", moved, toMove)
 	}
-	audit, err := blobsvc.Check(f.dir+"/blobs.db", f.dir+"/extents", func(err error) { t.Error(err) })
+	audit, err := offline.Check(f.dir+"/blobs.db", f.dir+"/extents",
+		offline.CheckOptions{Report: func(err error) { t.Error(err) }})
 	if err != nil || audit.Dead != 0 || audit.Blobs != 151 || audit.Torn != 0 {
 		t.Errorf("%+v, %v", audit, err)
 	}
@@ -72,8 +74,8 @@ func TestCheckFindsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var found []string
-	if _, err := blobsvc.Check(f.dir+"/blobs.db", t.TempDir(),
-		func(err error) { found = append(found, err.Error()) }); err != nil {
+	if _, err := offline.Check(f.dir+"/blobs.db", t.TempDir(),
+		offline.CheckOptions{Report: func(err error) { found = append(found, err.Error()) }}); err != nil {
 		t.Fatal(err)
 	}
 	if len(found) != 1 || !strings.Contains(found[0], "is missing") {

@@ -3,15 +3,17 @@ package blobsvc
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // publicAccess reads x-ms-blob-public-access.
@@ -33,7 +35,7 @@ func (s *Service) createContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.CreateContainer(state.Container{Metadata: metadata, Access: access}); err != nil {
+	if err := c.CreateContainer(record.Container{Metadata: metadata, Access: access}); err != nil {
 		return err
 	}
 	return c.Status(http.StatusCreated)
@@ -65,7 +67,7 @@ func (s *Service) getContainerProperties(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-func sendAccess(c *call, rec *state.Container) {
+func sendAccess(c *call, rec *record.Container) {
 	if rec.Access != "" {
 		c.Set("x-ms-blob-public-access", rec.Access)
 	}
@@ -104,10 +106,10 @@ func (s *Service) restoreContainer(c *call) error {
 	if c.Container == "" { // a request to the service, which the missing headers had refused (recorded)
 		return wire.ErrInvalidURI
 	}
-	if err := state.CheckContainerName(name); err != nil {
+	if err := record.CheckContainerName(name); err != nil {
 		return wire.InvalidHeader("x-ms-deleted-container-name", name)
 	}
-	deleted, ok := state.ParseDeletedVersion(version)
+	deleted, ok := record.ParseDeletedVersion(version)
 	if !ok {
 		return wire.InvalidHeader("x-ms-deleted-container-version", version)
 	}
@@ -122,11 +124,25 @@ func (s *Service) restoreContainer(c *call) error {
 // letter f (recorded: test_storage_container_access_policy_scenario of azure-cli).
 const containerPermissions = "racwdxyltmeopif"
 
+// v20150405 brought the permissions a and c of stored access policies.
+const v20150405 wire.Version = 20150405
+
+// errFeatureVersion: a stored access policy has a permission that the version of the request does not know.
+// https://learn.microsoft.com/rest/api/storageservices/sas-error-codes
+var errFeatureVersion = endpoint.Fail(http.StatusConflict, "FeatureVersionMismatch",
+	"Stored access policy contains a permission that is not supported by this version.")
+
 // getContainerACL: https://learn.microsoft.com/rest/api/storageservices/get-container-acl
 func (s *Service) getContainerACL(c *call) error {
 	rec, err := c.GetContainer()
 	if err != nil {
 		return err
+	}
+	// Versions before these permissions have no form for a policy with them.
+	if c.EffectiveVersion() < v20150405 && slices.ContainsFunc(rec.Policies, func(p record.StoredPolicy) bool {
+		return strings.ContainsAny(p.Permissions, "ac")
+	}) {
+		return errFeatureVersion
 	}
 	c.SendChanged(rec.Changed)
 	sendAccess(c, &rec)
@@ -150,9 +166,9 @@ func (s *Service) setContainerACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	policies := make([]state.StoredPolicy, len(list))
+	policies := make([]record.StoredPolicy, len(list))
 	for i, p := range list {
-		policies[i] = state.StoredPolicy{ID: p.ID, Start: p.Start, Expiry: p.Expiry,
+		policies[i] = record.StoredPolicy{ID: p.ID, Start: p.Start, Expiry: p.Expiry,
 			Permissions: strings.ReplaceAll(p.Permissions, "f", ""), Bare: p.Bare}
 	}
 	w, err := c.NewConditionalContainerWrite()

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/budget"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -43,7 +45,7 @@ func (s *Service) listContainers(c *call) error {
 	if err != nil {
 		return err
 	}
-	l := state.ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix"), Deleted: include["deleted"],
+	l := listing.Containers{Account: c.Account, Prefix: c.Query.Get("prefix"), Deleted: include["deleted"],
 		System: include["system"]}
 	marker := c.Query.Get("marker")
 	if !l.Start(marker) {
@@ -56,7 +58,7 @@ func (s *Service) listContainers(c *call) error {
 	}
 	next := ""
 	x.Open("Containers")
-	err = s.state.Containers.List(&l, func(name string, rec *state.Container) (more bool) {
+	err = s.state.Containers.List(&l, func(name string, rec *record.Container) (more bool) {
 		// The first record that is not in the page is read as well: its name is where the next page begins.
 		if n--; n < 0 || len(x.Bytes()) > budget.Answer {
 			next = l.Marker(name, rec)
@@ -75,7 +77,9 @@ func (s *Service) listContainers(c *call) error {
 // beingDeleted is for how long after its deletion a container has a lease of Azure's own (recorded).
 const beingDeleted = ticks.Ticks(30 * time.Second / 100)
 
-func writeContainer(c *call, x *wire.XML, name string, rec *state.Container, metadata bool) {
+func writeContainer(c *call, x *wire.XML, name string, rec *record.Container, metadata bool) {
+	// The elements have Azure's order, and an answer of an older version has none that came later, as on Azure: clients of
+	// that time were not written for them.
 	now, version := c.Ticks(), c.EffectiveVersion()
 	x.Open("Container").Text("Name", name)
 	if rec.Deleted != 0 {
@@ -113,7 +117,7 @@ func writeContainer(c *call, x *wire.XML, name string, rec *state.Container, met
 	x.Close("Container")
 }
 
-func writeLease(x *wire.XML, l state.Lease, now ticks.Ticks) {
+func writeLease(x *wire.XML, l lease.Lease, now ticks.Ticks) {
 	l = l.At(now)
 	x.Text("LeaseStatus", l.Status()).Text("LeaseState", l.State.String())
 	if kind := l.DurationKind(); kind != "" {

@@ -12,8 +12,9 @@ import (
 	"github.com/minio/crc64nvme"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -31,6 +32,9 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := src.readLease(c); err != nil {
+		return err
+	}
 	if err := c.NoKeys(); err != nil {
 		return err
 	}
@@ -41,7 +45,7 @@ func (s *Service) copyBlob(c *call) error {
 	if err := src.refuseToken(); err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, state.BlockBlob, false)
+	b, w, err := s.newBlob(c, record.BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -49,11 +53,11 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	status := state.CopySuccess
+	status := record.CopySuccess
 	// A source in this process is copied in the transaction. One outside is only described now: its content is copied
 	// after the answer, by the job that prepareJob adds.
 	if src.remote != nil {
-		status, err = state.CopyPending, s.prepareJob(c, &src, &w, &b, cp)
+		status, err = record.CopyPending, s.prepareJob(c, &src, &w, &b, cp)
 	} else {
 		cp.Source, cp.RehydrateHigh, src.local.Archived = &src.local, high, true
 	}
@@ -76,7 +80,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, state.BlockBlob, false)
+	b, w, err := s.newBlob(c, record.BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if c.EffectiveVersion() >= endpoint.V20211202 { // recorded there, and absent up to 2019-12-12
 		c.Set("x-ms-request-server-encrypted", "true")
 	}
-	return s.answerCopy(c, &result.Result, cp, state.CopySuccess)
+	return s.answerCopy(c, &result.Result, cp, record.CopySuccess)
 }
 
 // x-ms-copy-source-tag-option, and its value with which a copy takes over the source's tags.
@@ -127,7 +131,7 @@ const (
 
 // copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option.
 // The caller needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
-func copyTags(c *call, src *copySource, b *state.Blob) (bool, error) {
+func copyTags(c *call, src *copySource, b *record.Blob) (bool, error) {
 	switch option, err := c.Word(sourceTagOption, "REPLACE", copyTagOption); {
 	case option != copyTagOption:
 		return false, err
@@ -141,7 +145,7 @@ func copyTags(c *call, src *copySource, b *state.Blob) (bool, error) {
 }
 
 // copyBytes copies the bytes of a source outside this process into a block blob.
-func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.Blob,
+func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *record.Blob,
 	cp *state.Copy) (result state.CopyResult, crc string, err error) {
 	if err := s.state.Blobs.CheckPut(w); err != nil {
 		return result, "", err
@@ -154,7 +158,7 @@ func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.B
 		return result, "", err
 	}
 	defer f.up.Close()
-	if f.from.Kind != state.BlockBlob {
+	if f.from.Kind != record.BlockBlob {
 		return result, "", state.ErrSyncSourceType
 	}
 	b.Adopt(&f.from)
@@ -172,9 +176,20 @@ func (src *copySource) refuseToken() error {
 	return nil
 }
 
+// readLease reads x-ms-source-lease-id of Copy Blob, which versions from 2012-02-12 on refuse: since then a source may
+// be of another account. https://learn.microsoft.com/rest/api/storageservices/copy-blob#request-headers
+func (src *copySource) readLease(c *call) (err error) {
+	const header = "X-Ms-Source-Lease-Id"
+	if c.Header(header) != "" && (c.EffectiveVersion() >= wire.V20120212 || src.remote != nil) {
+		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-source-lease-id")
+	}
+	src.local.If.LeaseID, err = c.LeaseID(header)
+	return err
+}
+
 // prepareJob gives a copy of a source outside this process the job that fetches its content, and b the source's
 // properties.
-func (s *Service) prepareJob(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy) error {
+func (s *Service) prepareJob(c *call, src *copySource, w *state.Write, b *record.Blob, cp *state.Copy) error {
 	// The destination comes first: a copy that will be refused must not make this server send a request.
 	if err := s.state.Blobs.CheckPut(w); err != nil {
 		return err
@@ -183,11 +198,11 @@ func (s *Service) prepareJob(c *call, src *copySource, w *state.Write, b *state.
 	if err != nil {
 		return err
 	}
-	if of.Blob.Kind == state.PageBlob && of.Blob.Length%state.PageSize != 0 {
+	if of.Blob.Kind == record.PageBlob && of.Blob.Length%state.PageSize != 0 {
 		return state.ErrSourceType
 	}
 	b.Adopt(&of.Blob)
-	cp.Job = &state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: of.ETag}
+	cp.Job = &record.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: of.ETag}
 	return nil
 }
 
@@ -208,6 +223,9 @@ func (s *Service) answerCopy(c *call, r *state.Result, cp *state.Copy, status st
 func (s *Service) abortCopy(c *call) error {
 	if _, err := c.NeedWord("X-Ms-Copy-Action", "abort"); err != nil {
 		return err
+	}
+	if !c.Query.Has("copyid") {
+		return wire.MissingQuery("copyid")
 	}
 	id, ok := endpoint.ParseGUID(c.Query.Get("copyid"))
 	if !ok {
@@ -247,13 +265,13 @@ func (s *Service) incrementalCopy(c *call) error {
 	} else {
 		result, err = s.state.Copies.CopyIncremental(&w, &src.local, cp)
 	}
-	if errors.Is(err, state.ErrBlobNotFound) || errors.Is(err, state.ErrContainerNotFound) {
+	if errors.Is(err, record.ErrBlobNotFound) || errors.Is(err, record.ErrContainerNotFound) {
 		err = syncCopyError(err) // of the source (recorded: StartCopyIncrementalAsync_Error of the SDK for .NET)
 	}
 	if err != nil {
 		return endpoint.CopyError(err)
 	}
-	return s.answerCopy(c, &result, cp, state.CopyPending)
+	return s.answerCopy(c, &result, cp, record.CopyPending)
 }
 
 // beginIncremental is Incremental Copy Blob with a source outside this process.
@@ -276,10 +294,10 @@ func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp 
 	if err != nil {
 		return r, err
 	}
-	if of.Blob.Kind != state.PageBlob || of.Blob.Length%state.PageSize != 0 {
+	if of.Blob.Kind != record.PageBlob || of.Blob.Length%state.PageSize != 0 {
 		return r, state.ErrSourceType
 	}
-	cp.Job = &state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: of.ETag, Snapshot: snapshot}
+	cp.Job = &record.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: of.ETag, Snapshot: snapshot}
 	return s.state.Copies.BeginIncremental(w, &of.Blob, source, cp)
 }
 
@@ -336,7 +354,7 @@ func copySums(c *call) (md5, crc bool) {
 
 // copyReference copies a source of this process, to whose bytes the copy refers, and returns the CRC64 of the content
 // where the answer has it: the source is read for it alone. A source that changes in the meantime is read again.
-func (s *Service) copyReference(c *call, src *copySource, w *state.Write, b *state.Blob,
+func (s *Service) copyReference(c *call, src *copySource, w *state.Write, b *record.Blob,
 	cp *state.Copy) (result state.CopyResult, crc string, err error) {
 	cp.Source = &src.local
 	for range maxSourceChanges {

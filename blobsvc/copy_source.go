@@ -9,11 +9,12 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // copySource is the blob that x-ms-copy-source names.
@@ -96,7 +97,7 @@ func (s *Service) source(c *call, t *frontend.Touch) (src endpoint.Source, err e
 		return c.UndeleteSource(t)
 	}
 	name := c.Header(t.Source)
-	if state.CheckContainerName(name) != nil { // the handler says what is wrong with it
+	if record.CheckContainerName(name) != nil { // the handler says what is wrong with it
 		return src, nil
 	}
 	src.Call, err = c.OfCaller(name, "", t.Need)

@@ -218,6 +218,21 @@ func TestErrorsWithDetails(t *testing.T) {
 	}
 }
 
+// The refusal of an account SAS for other resource types names the one that it lacks, from a version on.
+func TestResourceTypeThatIsMissing(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	token := accountSAS(t, "rl") // of containers and objects
+	const detail = "<ExtendedErrorDetail>SignedResourceTypes 's' is required to perform this operation.</ExtendedErrorDetail>"
+	for version, want := range map[string]bool{"2024-05-04": false, "2024-08-04": true, "2026-06-06": true} {
+		r := f.anonymous("GET", "/?comp=list&"+token, "x-ms-version", version).want(t, 403,
+			"AuthorizationResourceTypeMismatch")
+		if strings.Contains(r.body, detail) != want {
+			t.Errorf("at %s: %s", version, r.body)
+		}
+	}
+}
+
 // Content whose type was removed is sent without one, on both endpoints, and no guess takes its place.
 func TestContentWithoutType(t *testing.T) {
 	t.Parallel()
@@ -231,6 +246,21 @@ func TestContentWithoutType(t *testing.T) {
 			f.lakeDo(method, "/files/f", "").want(t, 200, "").wantHeader(t, "Content-Type", "")
 		}
 		f.do("GET", "/files/f", "", "x-ms-range", "bytes=0-1").want(t, 206, "").wantHeader(t, "Content-Type", "")
+	}
+}
+
+// Versions that do not know the permissions a and c cannot read a policy with them.
+func TestPolicyOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	for letters, want := range map[string]int{"r": 200, "rw": 200, "rc": 409, "ra": 409, "": 200} {
+		f.do("PUT", "/box?restype=container&comp=acl", "<SignedIdentifiers><SignedIdentifier><Id>x</Id><AccessPolicy>"+
+			"<Permission>"+letters+"</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>").want(t, 200, "")
+		r := f.do("GET", "/box?restype=container&comp=acl", "", "x-ms-version", "2014-02-14")
+		if r.status != want || want == 409 && !strings.Contains(r.body, "<Code>FeatureVersionMismatch</Code>") {
+			t.Errorf("%q: %d %s", letters, r.status, r.body)
+		}
+		f.do("GET", "/box?restype=container&comp=acl", "", "x-ms-version", "2015-04-05").want(t, 200, "")
 	}
 }
 
@@ -285,6 +315,39 @@ func TestLakeLeaseErrors(t *testing.T) {
 	r.wantHeader(t, "x-ms-lease-state", "leased")
 	r.wantHeader(t, "x-ms-lease-duration", "infinite")
 	f.lakeDo("DELETE", "/files/held", "", "x-ms-lease-id", id).want(t, 200, "")
+}
+
+// Errors of the reference's list for the dfs endpoint that no recording has.
+// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update#response
+func TestLakeErrorsOfTheReference(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	f.filesystem("files")
+	f.lakeDo("PUT", "/files/f?resource=file", "").want(t, 201, "")
+	for _, tc := range []struct{ method, path, content, properties, code string }{
+		{"PUT", "/files/x?resource=file", "x", "", "ContentLengthMustBeZero"},
+		{"PUT", "/files/x?resource=directory", "x", "", "ContentLengthMustBeZero"},
+		{"PATCH", "/files/f?action=flush&position=0", "x", "", "ContentLengthMustBeZero"},
+		{"PUT", "/files/x?resource=file", "", "=YQ==", "InvalidPropertyName"},
+		{"PUT", "/files/x?resource=file", "", "a=YQ==,=YQ==", "InvalidPropertyName"},
+		{"PUT", "/files/x?resource=file", "", "a b=YQ==", "InvalidPropertyName"},
+		{"PATCH", "/files/f?action=setProperties", "", "a:b=YQ==", "InvalidPropertyName"},
+		{"PATCH", "/files?resource=filesystem", "", "=", "InvalidPropertyName"},
+		{"PUT", "/other?resource=filesystem", "", "a/b=YQ==", "InvalidPropertyName"},
+		{"PUT", "/files/x?resource=file", "", "a", "InvalidHeaderValue"},
+		{"PUT", "/files/x?resource=file", "", "a=!", "InvalidHeaderValue"},
+	} {
+		var headers []string
+		if tc.properties != "" {
+			headers = []string{"x-ms-properties", tc.properties}
+		}
+		r := f.lakeDo(tc.method, tc.path, tc.content, headers...)
+		if r.status != 400 || r.code() != tc.code {
+			t.Errorf("%s %s %q: %d %s, want %s", tc.method, tc.path, tc.properties, r.status, r.code(), tc.code)
+		}
+	}
+	wantPaths(t, paths(t, f.filesystem("untouched"), true, nil))
+	f.lakeDo("HEAD", "/files/x", "").want(t, 404, "PathNotFound")
 }
 
 func TestLakeHeadersOfVersions(t *testing.T) {

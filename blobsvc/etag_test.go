@@ -46,7 +46,7 @@ func TestAWriteAnswersTheETagOfTheNextRead(t *testing.T) {
 		{"LeaseContainer", nil, step{"PUT", box + "&comp=lease", "",
 			[]string{"x-ms-lease-action", "acquire", "x-ms-lease-duration", "15"}}, box},
 		{"PutBlob", nil, block, b},
-		{"PutBlob", []step{block}, appended, b},
+		{"PutBlob", []step{appended}, appended, b},
 		{"PutBlob", nil, page, b},
 		{"PutBlobFromURL", []step{put("/box/src", "BlockBlob")}, step{"PUT", b, "",
 			append([]string{"x-ms-copy-source", "SOURCE"}, text...)}, b},

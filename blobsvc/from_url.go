@@ -8,11 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // sourceMD5 reads x-ms-source-content-md5; nil if absent.
@@ -57,7 +58,7 @@ func (h sourceHashes) check(up *content.Upload, named bool) error {
 type fetched struct {
 	up *content.Upload
 	// from has the properties of the source.
-	from state.Blob
+	from record.Blob
 }
 
 // How fetched content is used: as a whole blob or block, added to a blob that exists, or as a copy.
@@ -278,7 +279,7 @@ func isETag(s string) bool {
 
 // putBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url
 func (s *Service) putBlobFromURL(c *call) error {
-	if _, err := c.NeedWord("X-Ms-Blob-Type", state.BlockBlob.String()); err != nil {
+	if _, err := c.NeedWord("X-Ms-Blob-Type", record.BlockBlob.String()); err != nil {
 		return err
 	}
 	if err := refuseBody(c); err != nil {
@@ -288,7 +289,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, state.BlockBlob, false)
+	b, w, err := s.newBlob(c, record.BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -321,7 +322,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 }
 
 // inheritHeaders gives b the headers of a source that the request did not set.
-func inheritHeaders(c *call, b, from *state.Blob) {
+func inheritHeaders(c *call, b, from *record.Blob) {
 	h := &b.Headers
 	for _, f := range [...]struct {
 		name     string

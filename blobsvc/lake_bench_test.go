@@ -145,6 +145,20 @@ func BenchmarkListBesideFlat(b *testing.B) {
 	}
 }
 
+// BenchmarkListPaths5000 is a page of List Paths of a tree.
+func BenchmarkListPaths5000(b *testing.B) {
+	f := managed(b, accountprops.Blob{Hierarchical: true})
+	f.do("PUT", "/box?restype=container", "").want(b, 201, "")
+	for i := range 5000 {
+		f.serve(b, f.local("PUT", fmt.Sprintf("/box/d%d/f%d", i/100, i), 0, "x-ms-blob-type", "BlockBlob"), http.NoBody, 201)
+	}
+	hr := f.lakeLocal("GET", "/box?resource=filesystem&recursive=true")
+	b.ReportAllocs()
+	for b.Loop() {
+		f.lakeServe(b, hr, 200)
+	}
+}
+
 func BenchmarkAppendBesideFlat(b *testing.B) {
 	content := randomBytes(8 << 20)
 	for _, part := range []struct {

@@ -551,5 +551,5 @@ func TestLakeFlushWithContent(t *testing.T) {
 	t.Parallel()
 	f := lake(t)
 	writeFile(t, f.filesystem("files"), "f", "x")
-	f.lakeDo("PATCH", "/files/f?action=flush&position=1", "y").want(t, 413, "RequestBodyTooLarge")
+	f.lakeDo("PATCH", "/files/f?action=flush&position=1", "y").want(t, 400, "ContentLengthMustBeZero")
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
 )
 
 // The matrix of access control: each operation on each endpoint, for a caller in each class of a list, with each set of

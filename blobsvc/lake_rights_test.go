@@ -11,12 +11,12 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/lakesvc"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
 )
 
 // The matrix of tokens, derived from the operations table of the dfs endpoint: every operation that does something

@@ -8,10 +8,11 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/changefeed"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/offline"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
-	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -27,50 +28,6 @@ func (s *Service) Compact(ctx context.Context, o extent.CompactOptions) (extent.
 	return s.state.Maintenance.Compact(ctx, o)
 }
 
-// Audit is the result of [Check].
-type Audit = state.Audit
-
-// Check opens the state of a stopped service and reports every violation of an invariant, see the comment of package
-// state. It changes nothing. An error means that the check could not run to its end.
-func Check(path, extents string, report func(error)) (Audit, error) {
-	return state.Check(path, extents, report, nil)
-}
-
-// CheckWithProgress is Check that calls progress with the bytes of content that it has read.
-func CheckWithProgress(path, extents string, report func(error), progress func(read int64)) (Audit, error) {
-	return state.Check(path, extents, report, progress)
-}
-
-// Names names for people what keys of the file belong to.
-type Names = state.Names
-
-// Describe calls fn with the names in the file at path.
-func Describe(path string, fn func(*Names)) error { return state.Describe(path, fn) }
-
-// RepairOptions configure [Repair].
-type RepairOptions = state.RepairOptions
-
-// Repair puts in order what damage left in the file at path, of a service that is stopped: the trees of accounts with a
-// hierarchical namespace, and what can be derived from other records.
-func Repair(path string, o RepairOptions) error { return state.Repair(path, o) }
-
-// Doubtful reports whether what a repair lost may tell what was deleted, see [RepairOptions].
-func Doubtful(lost []store.Loss) bool { return state.Doubtful(lost) }
-
-// CheckScopes reads the keys of encryption scopes in the file at path, if it exists. It returns an error if they are
-// damaged.
-func CheckScopes(path string) error {
-	_, err := encryption.OpenScopes(path, func(string) []string { return nil })
-	return err
-}
-
-// Buckets are the names of the buckets in the file of a Blob service.
-func Buckets() []store.Bucket { return state.Buckets() }
-
-// Recover writes what a crash left in the log of a stopped service to its places, in the file at path and in the
-// extents.
-func Recover(path, extents string) error { return state.Recover(path, extents) }
-
 // Database returns the database, to be pinned with those of the other services.
 func (s *Service) Database() *store.DB { return s.state.Database() }
 
@@ -84,34 +41,8 @@ func (s *Service) BackupContent(ctx context.Context, pin *store.Pin, held func(e
 	return s.state.BackupContent(ctx, pin, held, emit)
 }
 
-// Adopt completes files that were written from a backup, those of a server alone: the database at path, the content in
-// the folder extents. It writes the keys of encryption scopes that a cluster keeps in its database to the file keys.
-func Adopt(path, extents, keys string) error { return state.Adopt(path, extents, keys) }
-
-// Settle opens and closes the state of a stopped service: files of former releases are converted, and what a crash left
-// is put in order. keys is the file with the keys of encryption scopes.
-func Settle(path, extents, keys string) error { return state.Settle(path, extents, keys) }
-
-// Seed creates the replicated log of a cluster from the file of a service that was stopped and settled. keys is the
-// file with the keys of encryption scopes, node the name that the cluster has for the data folder.
-func Seed(ctx context.Context, path, keys, node string, c replog.Config) error {
-	return state.Seed(ctx, path, keys, node, c)
-}
-
-// References calls yield for every slice that the records in the file at path refer to, until yield returns false.
-func References(path string, yield func(extent.Ref) bool) error { return state.References(path, yield) }
-
-// CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and
-// rewrites extents until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before
-// and after are the sizes of the extents in bytes. It can be stopped at any time by ctx; what was done by then stays
-// done.
-func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64,
-	progress func(moved, total int64)) (before, after int64, err error) {
-	return state.CompactFolder(ctx, path, extents, bytesPerSecond, progress)
-}
-
 // Audit checks a service that runs, for tests: no request may be under way.
-func (s *Service) Audit(report func(error)) (state.Audit, error) {
+func (s *Service) Audit(report func(error)) (offline.Audit, error) {
 	return s.state.Maintenance.Audit(report)
 }
 
@@ -145,6 +76,7 @@ func (b *background) run(ctx context.Context, every time.Duration) {
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	var tidied time.Time
+	failing := map[string]bool{} // what has failed in the last round, which was logged when it began
 	for {
 		select {
 		case <-ctx.Done():
@@ -153,10 +85,14 @@ func (b *background) run(ctx context.Context, every time.Duration) {
 		case <-b.wake:
 		}
 		now := b.now()
+		before := failing
+		failing = map[string]bool{}
 		for _, err := range b.round(ctx, now, now.Sub(tidied) >= tidyEvery) {
-			// Work that fails because the service closes is no error.
-			if ctx.Err() == nil {
-				b.log.Error(err.what+" failed", "service", "blob", "err", err.err)
+			failing[err.what] = true
+			// Work that fails because the service closes is no error. What fails in each round is said once: a node without a
+			// majority, or with a full disk, would say it each second.
+			if ctx.Err() == nil && !before[err.what] {
+				b.log.Error(err.what+" failed; trying again", "service", "blob", "err", err.err)
 			}
 		}
 		if now.Sub(tidied) >= tidyEvery {
@@ -225,8 +161,5 @@ func (b *background) continueCopies(worker bool) error {
 	return b.copies.Resume()
 }
 
-// Usage is the space that the service's state takes, and the work on it since it was opened.
-type Usage = state.Usage
-
 // Usage returns the space that the service's state takes.
-func (s *Service) Usage() (Usage, error) { return s.state.Maintenance.Usage() }
+func (s *Service) Usage() (maintain.Usage, error) { return s.state.Maintenance.Usage() }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
@@ -269,7 +270,7 @@ func testCompaction(t *testing.T, o *container.CreateOptions) {
 	if err := svc.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0, nil)
+	_, after, err := maintain.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,15 +9,17 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the
 // x-ms-blob- ones are absent, as Put Blob does; elsewhere they describe the request's own body. The MD5 may have any
 // length: Azure does not check it where the request has no content that it could be of.
-func contentHeaders(c *call, standard bool) (h state.Headers, err error) {
+func contentHeaders(c *call, standard bool) (h record.Headers, err error) {
 	pick := func(own, http string) string {
 		if s := c.Header(own); s != "" || !standard || http == "" {
 			return s
@@ -42,7 +44,7 @@ func contentHeaders(c *call, standard bool) (h state.Headers, err error) {
 
 // newBlob parses the part that all operations that create a blob have in common: the blob's properties, and the
 // conditions of the write.
-func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob, w state.Write, err error) {
+func (s *Service) newBlob(c *call, kind record.Kind, standard bool) (b record.Blob, w state.Write, err error) {
 	b.Kind = kind
 	if w, err = c.NewWrite(); err != nil {
 		return b, w, err
@@ -50,7 +52,7 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 	if b.Headers, err = contentHeaders(c, standard); err != nil {
 		return b, w, err
 	}
-	if kind == state.BlockBlob && b.Headers.MD5 != "" && len(b.Headers.MD5) != md5.Size {
+	if kind == record.BlockBlob && b.Headers.MD5 != "" && len(b.Headers.MD5) != md5.Size {
 		return b, w, wire.ErrInvalidMD5
 	}
 	if b.Headers.ContentType == "" {
@@ -63,7 +65,7 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 	if s.storage.Hierarchical(c.Account) {
 		var folder bool
 		if b.Metadata, folder = endpoint.WithoutFolderMark(b.Metadata); folder {
-			w.Node = &state.NewNode{Directory: true}
+			w.Node = &tree.NewNode{Directory: true}
 		}
 	}
 	if b.Tier, err = newTier(c, kind); err != nil {
@@ -83,21 +85,25 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 }
 
 // metadata reads the x-ms-meta headers; nil if none exists.
-func metadata(c *call) ([]state.Meta, error) {
+func metadata(c *call) ([]record.Meta, error) {
 	list, err := c.Metadata()
 	if list == nil || err != nil {
 		return nil, err
 	}
-	out := make([]state.Meta, len(list))
+	out := make([]record.Meta, len(list))
 	for i, m := range list {
-		out[i] = state.Meta(m)
+		out[i] = record.Meta(m)
 	}
 	return out, nil
 }
 
-// parseTier reads an access tier of block blobs, in any case.
-func parseTier(s string) (string, bool) {
-	for _, tier := range [...]string{"Hot", "Cool", "Cold", state.ArchiveTier, state.SmartTier} {
+// parseTier reads an access tier of block blobs, in any case. Versions before 2021-12-02 do not know the tier Cold.
+// https://learn.microsoft.com/azure/storage/blobs/access-tiers-overview#cold-tier
+func parseTier(c *call, s string) (string, bool) {
+	if strings.EqualFold(s, "Cold") && c.EffectiveVersion() < endpoint.V20211202 {
+		return "", false
+	}
+	for _, tier := range [...]string{"Hot", "Cool", "Cold", record.ArchiveTier, record.SmartTier} {
 		if strings.EqualFold(s, tier) {
 			return tier, true
 		}
@@ -106,18 +112,18 @@ func parseTier(s string) (string, bool) {
 }
 
 // newTier reads x-ms-access-tier of an operation that creates a blob. Page blob tiers exist on premium accounts alone.
-func newTier(c *call, kind state.Kind) (string, error) {
+func newTier(c *call, kind record.Kind) (string, error) {
 	s := c.Header("X-Ms-Access-Tier")
 	if s == "" {
 		return "", nil
 	}
-	tier, ok := parseTier(s)
+	tier, ok := parseTier(c, s)
 	if !ok {
 		return "", wire.InvalidHeader("x-ms-access-tier", s)
 	}
 	switch {
-	case kind == state.BlockBlob:
-	case tier == state.DefaultTier: // which such blobs are in, and are listed with
+	case kind == record.BlockBlob:
+	case tier == record.DefaultTier: // which such blobs are in, and are listed with
 		return "", nil
 	default:
 		return "", state.ErrTier
@@ -132,7 +138,7 @@ func highPriority(c *call) (bool, error) {
 }
 
 // policyHeaders reads the headers of an immutability policy; until is 0 if none exists. sent says whether a mode was.
-func policyHeaders(c *call) (p state.Protection, sent bool, err error) {
+func policyHeaders(c *call) (p record.Protection, sent bool, err error) {
 	mode, err := c.Word("X-Ms-Immutability-Policy-Mode", "unlocked", "locked")
 	if err != nil {
 		return p, false, err
@@ -159,18 +165,18 @@ func legalHold(c *call) (hold, sent bool, err error) {
 }
 
 // newProtection parses the immutability policy and legal hold of an operation that writes a blob.
-func newProtection(c *call) (p state.Protection, err error) {
+func newProtection(c *call) (p record.Protection, err error) {
 	if p, _, err = policyHeaders(c); err != nil {
 		return p, err
 	}
-	if p.Hold, _, err = legalHold(c); err == nil && p != (state.Protection{}) {
+	if p.Hold, _, err = legalHold(c); err == nil && p != (record.Protection{}) {
 		err = c.Identity.Holds(endpoint.Immutable) // beside what the write needs
 	}
 	return p, err
 }
 
 // validTags checks and orders tags. Keys must be unique.
-func validTags(list []state.Tag) ([]state.Tag, error) {
+func validTags(list []record.Tag) ([]record.Tag, error) {
 	if len(list) > maxTags {
 		return nil, endpoint.ErrTagsTooMany
 	}
@@ -202,7 +208,7 @@ func tagCharacters(s string) bool {
 }
 
 // headerTags reads x-ms-tags, which has the form of a query string.
-func headerTags(c *call) ([]state.Tag, error) {
+func headerTags(c *call) ([]record.Tag, error) {
 	s := c.Header("X-Ms-Tags")
 	if s == "" {
 		return nil, nil
@@ -214,8 +220,8 @@ func headerTags(c *call) ([]state.Tag, error) {
 }
 
 // parseTags parses the value of x-ms-tags.
-func parseTags(s string) ([]state.Tag, error) {
-	var list []state.Tag
+func parseTags(s string) ([]record.Tag, error) {
+	var list []record.Tag
 	for part := range strings.SplitSeq(s, "&") {
 		key, value, ok := strings.Cut(part, "=")
 		if !ok {
@@ -227,7 +233,7 @@ func parseTags(s string) ([]state.Tag, error) {
 		if err1 != nil || err2 != nil {
 			return nil, wire.InvalidHeader("x-ms-tags", s)
 		}
-		if list = append(list, state.Tag{Key: key, Value: value}); len(list) > maxTags {
+		if list = append(list, record.Tag{Key: key, Value: value}); len(list) > maxTags {
 			return nil, endpoint.ErrTagsTooMany
 		}
 	}

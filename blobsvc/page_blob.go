@@ -7,11 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -163,7 +164,7 @@ func pageRangeLimit(c *call) (int, error) {
 
 // pageOfSpans returns the spans from an offset on, limit of them unless that is 0, and the offset of the next; 0 at the
 // end.
-func pageOfSpans(list []state.Span, from int64, limit int) (page []state.Span, next int64) {
+func pageOfSpans(list []record.Span, from int64, limit int) (page []record.Span, next int64) {
 	for len(list) > 0 && list[0].End <= from {
 		list = list[1:]
 	}

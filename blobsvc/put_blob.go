@@ -4,22 +4,24 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
-// putBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
+// record.PutBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
 func (s *Service) putBlob(c *call) error {
-	word, err := c.NeedWord("X-Ms-Blob-Type", state.BlockBlob.String(), state.PageBlob.String(), state.AppendBlob.String())
+	word, err := c.NeedWord("X-Ms-Blob-Type", record.BlockBlob.String(), record.PageBlob.String(),
+		record.AppendBlob.String())
 	if err != nil {
 		return err
 	}
-	switch kind, _ := state.ParseKind(word); kind {
-	case state.PageBlob:
+	switch kind, _ := record.ParseKind(word); kind {
+	case record.PageBlob:
 		return s.createPageBlob(c)
-	case state.AppendBlob:
+	case record.AppendBlob:
 		return s.createAppendBlob(c)
 	}
 	return s.putBlockBlob(c)
@@ -31,7 +33,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, state.BlockBlob, true)
+	b, w, err := s.newBlob(c, record.BlockBlob, true)
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func (s *Service) putBlockBlob(c *call) error {
 
 // putContent writes b with all that was received as its content, and sets the headers of the response but those with
 // hashes.
-func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content.Upload) error {
+func (s *Service) putContent(c *call, w *state.Write, b *record.Blob, up *content.Upload) error {
 	if b.Headers.MD5 == "" {
 		b.Headers.MD5 = string(up.MD5)
 	}
@@ -99,7 +101,7 @@ func (s *Service) createPageBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, state.PageBlob, true)
+	b, w, err := s.newBlob(c, record.PageBlob, true)
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func (s *Service) createAppendBlob(c *call) error {
 		}
 		return err
 	}
-	b, w, err := s.newBlob(c, state.AppendBlob, true)
+	b, w, err := s.newBlob(c, record.AppendBlob, true)
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func (s *Service) createAppendBlob(c *call) error {
 }
 
 // createEmpty creates a blob without content and answers.
-func (s *Service) createEmpty(c *call, w *state.Write, b *state.Blob) error {
+func (s *Service) createEmpty(c *call, w *state.Write, b *record.Blob) error {
 	result, err := s.state.Blobs.Put(w, b, nil)
 	if err != nil {
 		return err

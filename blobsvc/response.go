@@ -4,8 +4,9 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // sendResult sets ETag and Last-Modified, and the ID of the version that a write created.
@@ -23,7 +24,7 @@ func sendWritten(c *call, r *state.Result) {
 }
 
 // sendBlobMetadata sets the metadata of a blob, and the mark of a directory.
-func sendBlobMetadata(c *call, b *state.Blob) {
+func sendBlobMetadata(c *call, b *record.Blob) {
 	sendMetadata(c, b.Metadata)
 	if b.IsDirectory() {
 		c.Set("x-ms-meta-"+endpoint.FolderMark, "true")
@@ -31,7 +32,7 @@ func sendBlobMetadata(c *call, b *state.Blob) {
 }
 
 // sendBlob sets the headers that Get Blob and Get Blob Properties share.
-func sendBlob(c *call, b *state.Blob) {
+func sendBlob(c *call, b *record.Blob) {
 	c.SendChanged(b.Changed)
 	sendBlobMetadata(c, b)
 	if c.AnswerVersion() >= endpoint.V20110818 {
@@ -64,9 +65,9 @@ func sendBlob(c *call, b *state.Blob) {
 		}
 	}
 	switch b.Kind {
-	case state.PageBlob:
+	case record.PageBlob:
 		c.SetInt("x-ms-blob-sequence-number", b.Sequence)
-	case state.AppendBlob:
+	case record.AppendBlob:
 		c.SetInt("x-ms-blob-committed-block-count", b.Blocks)
 		if b.Sealed {
 			c.Set("x-ms-blob-sealed", "true")
@@ -107,7 +108,7 @@ func sendBlob(c *call, b *state.Blob) {
 }
 
 // sendNode sets the headers about the access control of a file or directory of a tree.
-func sendNode(c *call, b *state.Blob) {
+func sendNode(c *call, b *record.Blob) {
 	if c.EffectiveVersion() >= endpoint.V20200612 {
 		c.SendOwner(b)
 	}
@@ -132,7 +133,7 @@ func progress(done, of int64) string {
 
 // sendTier sets the headers about the access tier, which Get Blob Properties has, and Get Blob from version 2026-10-06
 // on.
-func sendTier(c *call, b *state.Blob) {
+func sendTier(c *call, b *record.Blob) {
 	tier, inferred := b.AccessTier()
 	if tier == "" || inferred && b.IsSnapshot() && c.EffectiveVersion() < endpoint.V20190202 {
 		return
@@ -162,9 +163,9 @@ func lowerTier(s string) string {
 }
 
 // sendMetadata sets the x-ms-meta headers.
-func sendMetadata(c *call, list []state.Meta) { c.SetMetadata(wireMetadata(list)) }
+func sendMetadata(c *call, list []record.Meta) { c.SetMetadata(wireMetadata(list)) }
 
-func wireMetadata(list []state.Meta) []wire.Meta {
+func wireMetadata(list []record.Meta) []wire.Meta {
 	out := make([]wire.Meta, len(list))
 	for i, m := range list {
 		out[i] = wire.Meta(m)

@@ -12,10 +12,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/changefeed"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/lakesvc"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/website"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
@@ -23,6 +21,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
@@ -34,7 +35,7 @@ type Config struct {
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
 	// Cluster makes the service that of a node of a cluster. Follower is set by New.
-	Cluster *Cluster
+	Cluster *replica.Cluster
 	// Features are the analytics settings that may be turned on. The zero value refuses all.
 	Features properties.Features
 	// Common is handed to the front-end: accounts, clock, log. Accounts are required; they have the settings of each, see
@@ -69,12 +70,6 @@ type Config struct {
 	// [Service.Clean].
 	CleanEvery time.Duration
 }
-
-// Cluster configures the service of a node of a cluster.
-type Cluster = state.Cluster
-
-// Streams configures content in streams of an external NATS.
-type Streams = state.Streams
 
 // Service is the Blob service. Its methods are safe for concurrent use.
 type Service struct {
@@ -229,8 +224,8 @@ func (s *Service) declareScopes() (err error) {
 }
 
 // follower returns what follows the changes of other nodes.
-func (s *Service) follower(c *Config) state.Follower {
-	return state.Follower{
+func (s *Service) follower(c *Config) replica.Follower {
+	return replica.Follower{
 		Properties: s.properties.Changed,
 		Written: func(account, container, blob string) {
 			if s.feed != nil {

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // Limits of blob index tags.
@@ -28,7 +29,7 @@ type tagDocument struct {
 	} `xml:"TagSet>Tag"`
 }
 
-func writeTagSet(x *wire.XML, list []state.Tag) {
+func writeTagSet(x *wire.XML, list []record.Tag) {
 	if len(list) == 0 {
 		x.Empty("TagSet")
 		return
@@ -61,9 +62,9 @@ func (s *Service) setBlobTags(c *call) error {
 	if err := wire.ParseXML(body, &doc); err != nil {
 		return err
 	}
-	var list []state.Tag
+	var list []record.Tag
 	for _, t := range doc.Tags {
-		list = append(list, state.Tag{Key: t.Key, Value: t.Value})
+		list = append(list, record.Tag{Key: t.Key, Value: t.Value})
 	}
 	if list, err = validTags(list); err != nil {
 		return err

@@ -486,7 +486,7 @@ func between(s, from, to string) string {
 	return s
 }
 
-// pathOf holds what follows the account in a URL.
+// record.PathOf holds what follows the account in a URL.
 func pathOf(t testing.TB, s string) string {
 	t.Helper()
 	u, err := url.Parse(s)

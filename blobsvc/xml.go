@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -239,7 +239,7 @@ func appendEscaped(b []byte, s string) []byte {
 	return append(b, s[from:]...)
 }
 
-func (p *page) metadata(list []state.Meta) {
+func (p *page) metadata(list []record.Meta) {
 	if len(list) == 0 {
 		p.raw("<Metadata />")
 		return
@@ -251,7 +251,7 @@ func (p *page) metadata(list []state.Meta) {
 	p.raw("</Metadata>")
 }
 
-func (p *page) tagSet(list []state.Tag) {
+func (p *page) tagSet(list []record.Tag) {
 	if len(list) == 0 {
 		p.raw("<TagSet />")
 		return

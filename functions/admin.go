@@ -20,6 +20,10 @@ func (h *Host) ownPaths() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if h.keys != nil { // GET /admin/functions, with the master key, has the functions
+			_, _ = io.WriteString(w, "This function app is up and running.\n")
+			return
+		}
 		_, _ = io.WriteString(w, "This function app is up and running:\n\n"+strings.Join(h.Describe(r.Host), "\n")+"\n")
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -27,7 +31,7 @@ func (h *Host) ownPaths() http.Handler {
 	})
 	local := func(pattern string, do http.HandlerFunc) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if why := originguard.Refusal(r, nil); why != "" && h.keys == nil {
+			if why := originguard.Refusal(r, h.config.AllowHosts); why != "" && h.keys == nil {
 				http.Error(w, why, http.StatusForbidden)
 				return
 			}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/sdk/blobpath"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/ncrontab"
-	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // binding is one entry of "bindings".
@@ -217,7 +217,7 @@ func (b *binding) readConnection(o *section, s *settings) {
 	}
 	b.connection = strings.Trim(o.text("connection", ""), "%")
 	if b.connection == "" {
-		b.connection = workers.DefaultConnection
+		b.connection = connstr.DefaultConnection
 	}
 	if _, err := s.connection(b.connection); err != nil {
 		o.fail("connection", "%v", err)

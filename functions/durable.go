@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/failure"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -110,11 +111,14 @@ func readDurable(s *section, app *settings) DurableSettings {
 		if err != nil {
 			o.fail(name, "%v", err)
 		}
+		// Of a variable that is not set the name is left, without its signs.
 		return strings.Trim(text, "%")
 	}
-	d := DurableSettings{Hub: defaultDurableHub, Connection: workers.DefaultConnection,
+	d := DurableSettings{Hub: defaultDurableHub, Connection: connstr.DefaultConnection,
 		MaxActivities: 10 * runtime.GOMAXPROCS(0), MaxOrchestrators: 10 * runtime.GOMAXPROCS(0),
 		MaxEntities: 10 * runtime.GOMAXPROCS(0)}
+	// An app without the section has the defaults of the extension, and not none: its functions may be workflows all the
+	// same.
 	if s == nil {
 		return d
 	}
@@ -134,6 +138,7 @@ func readDurable(s *section, app *settings) DurableSettings {
 		"AnyState") == "AnyState"
 	if p := s.object("storageProvider"); p != nil {
 		connection := ""
+		// The member has had both names.
 		for _, name := range []string{"connectionName", "connectionStringName"} {
 			if p.has(name) {
 				connection = expand(p, name, "")
@@ -148,6 +153,7 @@ func readDurable(s *section, app *settings) DurableSettings {
 		d.MaxBuffered = p.integer("controlQueueBufferThreshold", 0, 1, 1000)
 		d.MaxPolling = p.duration("maxQueuePollingInterval", 0, 100*time.Millisecond, time.Hour)
 		d.Visibility = p.duration("controlQueueVisibilityTimeout", 0, time.Second, time.Hour)
+		// One of the two may be given alone. Two values that differ are refused: one of them would be accepted and ignored.
 		if work := p.duration("workItemQueueVisibilityTimeout", d.Visibility, time.Second, time.Hour); d.Visibility != 0 &&
 			work != d.Visibility {
 			p.fail("workItemQueueVisibilityTimeout",
@@ -163,6 +169,7 @@ func readDurable(s *section, app *settings) DurableSettings {
 	s.noEffect("it is for Application Insights", "tracing")
 	s.noEffect("a stop lets running functions end in any case", "useGracefulShutdown")
 	s.noEffect("any app that names the hub takes part in its work", "useAppLease")
+	// Last: each member that was read, or has no effect, is known by now; what remains is misspelled or not supported.
 	s.refuseUnread()
 	return d
 }
@@ -201,7 +208,7 @@ func (d *DurableSettings) readScheduler(p *section, named bool, connection strin
 	}
 	p.report.notes = append(p.report.notes, fmt.Sprintf("%s: the workflows are those of the hub %s in the account of %s, "+
 		"which `lazuli serve --durable` serves as a scheduler; the host does not connect to %s", p.at("type"), d.Hub,
-		workers.DefaultConnection, endpoint.Host))
+		connstr.DefaultConnection, endpoint.Host))
 	p.noEffect("large payloads are stored in blobs in any case", "largePayloadStorageEnabled",
 		"largePayloadStorageThresholdBytes")
 }

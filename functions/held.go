@@ -62,6 +62,7 @@ func (h *heldResponse) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
+	// The first byte of a body decides: from here on the response is that of the worker, whatever its function returns.
 	h.commit()
 	return h.out.Write(b)
 }
@@ -98,6 +99,7 @@ func (h *heldResponse) release() {
 		return
 	}
 	h.commit()
+	// Trailers are set after the body; net/http sends those that the head has announced.
 	maps.Copy(h.out.Header(), h.header)
 }
 
@@ -176,6 +178,7 @@ func dialWorker(ctx context.Context, network, address string) (net.Conn, error) 
 	delay := dialFirst
 	for attempt := 1; ; attempt++ {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		// Refused alone is retried: the worker has not begun to listen. Any other error would come again.
 		if err == nil || attempt == dialAttempts || !errors.Is(err, syscall.ECONNREFUSED) {
 			return conn, err
 		}

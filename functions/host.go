@@ -15,7 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/hostrow"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -56,8 +58,10 @@ type Config struct {
 	// Durable runs the orchestrations and activities of the app; without it, an app that has some cannot be loaded.
 	Durable Durable
 	// Keys is the file with the keys that HTTP requests must have, by the authLevel of functions. It is written if it does
-	// not exist. Empty: no keys are asked for.
-	Keys string
+	// not exist. Empty: no keys are asked for, and only requests that name an IP address, localhost, or one of AllowHosts
+	// are served.
+	Keys       string
+	AllowHosts []string
 }
 
 // Host runs the functions of one folder. Its methods may be used by several goroutines.
@@ -77,6 +81,7 @@ type Host struct {
 	durableSecret     string       // in the address for the app's own clients of workflows
 	client            *http.Client // to the handler
 	worker            *http.Client // to the HTTP server of a language worker
+	forwardIdle       time.Duration
 	began             time.Time
 	warned            sync.Map // *binding: a warning was given
 	past              past
@@ -138,6 +143,7 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 	}
 	h.worker = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: idleConnection,
 		DisableCompression: true, DialContext: dialWorker}}
+	h.forwardIdle = forwardIdle
 	h.process = newProcess(p.host.handler, p.settings.values, h.log, c.Stdout, c.Stderr)
 	h.keep = h.process.run
 	h.invoker = handlerInvoker{h}
@@ -148,7 +154,7 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 	h.stopping, h.beginStop = context.WithCancel(context.Background())
 	config := workers.Config{
 		Connections: h.connections(), HostID: p.hostID(), Logger: h.log, DrainTimeout: c.DrainTimeout,
-		LockPeriod: p.host.lock,
+		LockPeriod: p.host.lock, Heartbeat: hostrow.Every, About: p.about(),
 	}
 	if h.durable, err = h.openDurable(); err != nil {
 		h.Close()
@@ -184,7 +190,7 @@ func (h *Host) connections() map[string]string {
 			}
 		}
 	}
-	all[workers.DefaultConnection], _ = h.project.settings.connection(workers.DefaultConnection)
+	all[connstr.DefaultConnection], _ = h.project.settings.connection(connstr.DefaultConnection)
 	return all
 }
 
@@ -288,8 +294,8 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 		}
 		defer stop()
 	}
-	server := &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)}
+	// The server of the storage services: it refuses requests with two lengths, which a proxy may have read otherwise.
+	server := httpserver.New(h.handler(), h.log, time.Minute)
 	// The process of the app outlives ctx: the invocations that are drained at the stop need it.
 	running, stopProcess := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProcess()
@@ -298,7 +304,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	go func() { ended <- h.invoker.run(running) }()
 	h.warmUp()
 	serving := make(chan error, 1)
-	go func() { serving <- server.Serve(l) }()
+	go func() { serving <- httpserver.Serve(server, l, httpserver.Options{}) }()
 
 	var err error
 	if h.storage {

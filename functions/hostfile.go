@@ -162,6 +162,7 @@ func readHostFile(r *report, dir string, s *settings, languages LanguageWorkers)
 	if err != nil {
 		return nil, err
 	}
+	// Before anything is read: settings such as AzureFunctionsJobHost__extensions__... replace members of the file.
 	file.override(s)
 	h := &hostFile{}
 	switch v := file.text("version", ""); {
@@ -178,6 +179,7 @@ func readHostFile(r *report, dir string, s *settings, languages LanguageWorkers)
 	h.readTimeout(file)
 	h.retry = readRetry(file.object("retry"))
 	if file.has("functions") {
+		// Never nil here: an empty list means no function, and a missing one all.
 		h.functions = append([]string{}, file.texts("functions")...)
 	}
 	h.readExtensions(file.object("extensions"), s, mcp)
@@ -195,6 +197,7 @@ func readHostFile(r *report, dir string, s *settings, languages LanguageWorkers)
 		c.done()
 	}
 	file.noEffect("all files of the folder are watched, with --watch", "watchDirectories", "watchFiles")
+	// Their members mean the same below extensions, so that an app that has them expects them to work.
 	file.refuse("this is the layout of version 1; move it below extensions", "queues", "http", "serviceBus", "eventHub",
 		"blobs")
 	file.noEffect("it configures a service of Azure", "applicationInsights", "aggregator", "healthMonitor",
@@ -202,6 +205,7 @@ func readHostFile(r *report, dir string, s *settings, languages LanguageWorkers)
 	file.noEffect("bindings are built in", "extensionBundle")
 	file.noEffect("it concerns other languages", "managedDependency", "managedDependencies", "isDefaultHostConfig",
 		"sendCanceledInvocationsToWorker", "metadataProviderTimeout")
+	// Reports members that nothing above has named.
 	file.done()
 	return h, nil
 }
@@ -221,11 +225,13 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool,
 	handler, old := file.object("customHandler"), file.object("httpWorker")
 	switch {
 	case handler == nil && old == nil:
+		// Without a handler the language decides, and a worker must exist for it. Found here, so that the error comes with
+		// the others.
 		runtime, language, evidence := languageOf(dir, s)
 		if runtime == "" || languages == nil {
 			file.fail("customHandler", "is missing: %s", noHandler(language, evidence, nil))
 		} else if err := languages.Find(WorkerSettings{Runtime: runtime, Dir: dir, Environ: s.values}); err != nil {
-			file.fail("customHandler", "is missing: %s", noHandler(language, evidence, err))
+			file.report.fail("%s", noHandler(language, evidence, err))
 		}
 		h.runtime = runtime
 		return
@@ -243,6 +249,7 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool,
 		}
 		h.handler.port = handler.integer("port", 0, 1, 65535)
 		h.readRoutes(handler.object("http"), mcp)
+		// The only type there is: another one is refused.
 		handler.choice("type", "http", "http")
 	}
 	description := handler.object("description")
@@ -261,6 +268,7 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool,
 		if !filepath.IsAbs(w) {
 			w = filepath.Join(dir, w)
 		}
+		// A folder that is missing would show as an exec error that names the program and not the folder.
 		if info, err := os.Stat(w); err != nil || !info.IsDir() {
 			description.fail("workingDirectory", "the folder %s does not exist", w)
 		}
@@ -274,8 +282,10 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool,
 		if !filepath.IsAbs(base) {
 			base = filepath.Join(dir, base)
 		}
+		// Relative to the folder of the worker, and not to the working directory.
 		c.path = executable(base, c.path)
 	}
+	// The order of the Functions host: arguments, the worker's path, the worker's arguments.
 	list := description.texts("arguments")
 	if worker := description.text("defaultWorkerPath", ""); worker != "" {
 		list = append(list, worker)
@@ -325,7 +335,8 @@ func (h *hostFile) readRoutes(s *section, mcp bool) {
 func (h *hostFile) readExtensions(s *section, app *settings, mcp bool) {
 	queues := s.object("queues")
 	h.queues = queueSettings{
-		batchSize:  queues.integer("batchSize", 16, 1, maxBatch),
+		batchSize: queues.integer("batchSize", 16, 1, maxBatch),
+		// -1 is not set: the default is half of the batch, which package workers knows.
 		threshold:  queues.integer("newBatchThreshold", -1, 0, 10_000),
 		maxDequeue: queues.integer("maxDequeueCount", 5, 1, 1_000_000),
 		visibility: queues.duration("visibilityTimeout", 0, 0, 7*24*time.Hour),
@@ -365,6 +376,7 @@ func (h *hostFile) readExtensions(s *section, app *settings, mcp bool) {
 	h.durable = readDurable(s.object("durableTask"), app)
 	if s != nil {
 		for _, m := range s.members {
+			// A note and no error: extensions of other services are common in host.json, and no function here can use them.
 			if !m.known {
 				s.noEffect("no function can use that extension", m.name)
 			}

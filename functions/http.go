@@ -58,6 +58,14 @@ func (s *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answered {
 		return
 	}
+	// Without keys only this machine reaches the host, and so does any page in a browser on it whose server makes the
+	// page's name resolve to 127.0.0.1 (DNS rebinding). Such a page is of the origin that it asks, so CORS does not stop
+	// it; but the browser sends its name as the host.
+	if s.host.keys == nil && !originguard.Trusted(r.Host, s.host.config.AllowHosts) {
+		http.Error(w, "host name not allowed: use an IP address or localhost, lazuli func start --allow-host NAME, or keys",
+			http.StatusForbidden)
+		return
+	}
 	if why := originguard.ForeignPage(r, nil); why != "" && !allowed && !safe(r.Method) {
 		http.Error(w, why+": local.settings.json, Host.CORS", http.StatusForbidden)
 		return
@@ -241,8 +249,8 @@ const (
 var errClientGone = errors.New("the client has disconnected")
 
 // forwardTo passes a request on to the HTTP server of a language worker, and the response back. It returns an error if
-// the request or the response was interrupted, or if the function fails: then the client gets 500 if nothing of the
-// response was sent, and otherwise an interrupted one.
+// the request or the response was interrupted or idle for too long, or if the function fails: then the client gets 500
+// if nothing of the response was sent, and otherwise an interrupted one.
 // https://github.com/Azure/azure-functions-host (DefaultHttpProxyService, ExceptionMiddleware)
 func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation, address string,
 	returned <-chan error) (failed error) {
@@ -255,6 +263,8 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(errClientGone) })()
+	idle := limitIdle(h.forwardIdle, cancel)
+	defer idle.stop()
 	held, begun, ended := newHeldResponse(w), make(chan struct{}), make(chan struct{})
 	function, silent := &returnedFunction{done: make(chan struct{})}, false
 	var waiting sync.WaitGroup
@@ -272,6 +282,7 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 		FlushInterval: -1, // Streams are to arrive as they are written.
 		ModifyResponse: func(got *http.Response) error {
 			got.Header.Del("X-Ms-Invocation-Id")
+			idle.response(got)
 			close(begun)
 			return nil
 		},
@@ -306,7 +317,9 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 		inv.forwarded = held.begun()
 		inv.broken = inv.forwarded && failed != nil
 	}()
-	proxy.ServeHTTP(held, r.WithContext(ctx))
+	forwarded := r.WithContext(ctx)
+	forwarded.Body = idle.request(r.Body)
+	proxy.ServeHTTP(held, forwarded)
 	return failed
 }
 
@@ -442,6 +455,7 @@ func (r *response) http(f *function) (*httpResult, error) {
 	result := &httpResult{status: http.StatusOK, headers: http.Header{}}
 	i := slices.IndexFunc(f.out, func(b *binding) bool { return b.kind == kindHTTP })
 	if i < 0 {
+		// A function with an HTTP trigger and no output answers without a body.
 		result.status = http.StatusNoContent
 		return result, nil
 	}
@@ -469,11 +483,13 @@ func (r *response) http(f *function) (*httpResult, error) {
 		return nil
 	}
 	if b.name == returnName {
+		// Before the members are looked at: bytes that happen to be an object are a body.
 		if c := b.content(v); c.decoded {
 			result.body = c.data
 			return result, nil
 		}
 		_, hasBody := members["body"]
+		// An object without a body is the body itself: functions return their data so.
 		if !isObject || !hasBody && member("body") == nil {
 			result.setBody(value)
 			return result, nil
@@ -485,6 +501,7 @@ func (r *response) http(f *function) (*httpResult, error) {
 		result.headers[name] = raw
 	}
 	status := member("statusCode")
+	// Both names are in use: .NET writes statusCode, handlers in other languages often status.
 	if status == nil {
 		status = member("status")
 	}

@@ -10,12 +10,14 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/call"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -42,6 +44,7 @@ type invocation struct {
 	// bytes: what is no text is passed as bytes, not as text with replacement characters.
 	bytes bool
 	trace workers.TraceContext
+	about string // the message or workflow instance that it is about
 	log   *slog.Logger
 	// kept is for Status, which must not hold what the invocation was called with.
 	kept *invocationPast
@@ -64,6 +67,12 @@ func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *i
 		bytes: h.project.worker != nil, kept: &invocationPast{}}
 	if ic, ok := workers.FromContext(ctx); ok {
 		inv.id, inv.trace = ic.InvocationID, ic.TraceContext
+		if ic.TriggerType == "queueTrigger" {
+			inv.about = ic.TriggerMetadata["Id"]
+		} else if c, ok := call.Of(ctx); ok {
+			inv.about = c.Instance
+		}
+		// A span that middleware has begun is the parent of what the function does, and not the span of the message.
 		if parent := workers.TraceParent(ctx); parent != "" {
 			inv.trace.TraceParent = parent
 		}
@@ -78,14 +87,52 @@ func (inv *invocation) traceOf(r *http.Request) {
 	inv.trace = workers.TraceContext{TraceParent: r.Header.Get("Traceparent"), TraceState: r.Header.Get("Tracestate")}
 }
 
+// stateKey is the entry of a tracestate that names an invocation, and behind a slash its message or workflow instance.
+const stateKey = "lazuli="
+
+// beginTrace begins a trace if the invocation belongs to none, as the host of Azure does: handlers and workers send it
+// with their requests, by which these are found. Its ID is that of the invocation. The flags say that it is not
+// recorded: middleware that records has begun a trace by now. An entry of the tracestate names the invocation, which is
+// not in the trace of a message. The tracestate of the caller of an HTTP function stays as it was sent, since functions
+// read it: the workers of Node.js and Python add the entry to what they send.
+// https://www.w3.org/TR/trace-context/
+func (inv *invocation) beginTrace() {
+	id, err := uuid.Parse(inv.id)
+	if inv.trace.TraceParent == "" && err == nil {
+		inv.trace.TraceParent = fmt.Sprintf("00-%x-%x-00", id[:], id[:8])
+	}
+	if strings.Contains(inv.trace.TraceState, stateKey+inv.id) || inv.trace.TraceState != "" && inv.about == "" {
+		return // an earlier attempt, or a caller's
+	}
+	entry := stateKey + inv.id
+	if whole := entry + "/" + inv.about; inv.about != "" && len(whole) <= 256 && stateText(inv.about) {
+		entry = whole
+	}
+	list := []string{entry}
+	for other := range strings.SplitSeq(inv.trace.TraceState, ",") {
+		// A list has up to 32 entries, and each key once.
+		if other = strings.TrimSpace(other); other != "" && !strings.HasPrefix(other, stateKey) && len(list) < 32 {
+			list = append(list, other)
+		}
+	}
+	inv.trace.TraceState = strings.Join(list, ",")
+}
+
+// stateText reports whether a text can be in the value of an entry of a tracestate.
+func stateText(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ',' || r == '=' })
+}
+
 // wrap does what package workers does for its own triggers: it puts the middleware around an invocation.
 func (h *Host) wrap(ctx context.Context, inv *invocation, do func(context.Context) error) error {
 	handler := workers.Handler(func(ctx context.Context, _ *workers.MiddlewareContext) error {
 		if parent := workers.TraceParent(ctx); parent != "" {
 			inv.trace.TraceParent = parent
 		}
+		inv.beginTrace()
 		return do(ctx)
 	})
+	// Backward, so that the first in the list is the outermost, as for the triggers of package workers.
 	for _, m := range slices.Backward(h.config.Middleware) {
 		handler = m.Wrap(handler)
 	}
@@ -102,6 +149,7 @@ func (h *Host) wrap(ctx context.Context, inv *invocation, do func(context.Contex
 // The result is the response of an HTTP trigger, nil for other triggers.
 func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 	f := inv.function
+	inv.beginTrace()
 	h.logExecuting(ctx, inv)
 	var r *httpResult
 	var err error
@@ -177,6 +225,7 @@ func (h *Host) logAt(ctx context.Context, inv *invocation, level slog.Level, mes
 func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error) {
 	ctx, cancel := h.limit(ctx)
 	defer cancel()
+	// Inputs are read again in each attempt: an earlier one may have changed what they come from.
 	inputs := map[string]any{inv.function.trigger.name: inv.trigger}
 	for _, b := range inv.function.in {
 		value, err := h.read(ctx, inv, b)
@@ -207,6 +256,8 @@ func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error
 	}
 	for _, b := range inv.function.out {
 		value := answer.output(inv.function, b)
+		// The response goes out last, when the outputs are written: a client must not see a success whose effects are
+		// missing.
 		if b.kind == kindHTTP || !value.present() {
 			continue
 		}
@@ -265,6 +316,7 @@ func (h *Host) post(ctx context.Context, inv *invocation, url string, body []byt
 	inv.mark(r.Header)
 	got, err := h.client.Do(r)
 	if err != nil {
+		// The cause says whether it was the time limit or a stop, which the error of the client does not.
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
 		}

@@ -55,3 +55,12 @@ func noHandler(name, evidence string, err error) string {
 	}
 	return fmt.Sprintf("this is a function app in %s (%s), and this host has no language workers", name, evidence)
 }
+
+// about names the app for lists of processes: its folder and language.
+func (p *project) about() string {
+	language := "custom handler"
+	if p.worker != nil {
+		_, language, _ = languageOf(p.dir, p.settings)
+	}
+	return "function app " + filepath.Base(p.dir) + ", " + language
+}

@@ -23,6 +23,7 @@ import (
 
 // write puts the value of an output binding where it belongs. What holds it is created if it is not there.
 func (h *Host) write(ctx context.Context, inv *invocation, b *binding, value Value) error {
+	// In each invocation, since names may have expressions over the trigger's data.
 	target, err := b.resolveTarget(inv)
 	if err != nil {
 		return err
@@ -64,6 +65,7 @@ func (h *Host) writeQueue(ctx context.Context, inv *invocation, b *binding, queu
 			return fmt.Errorf("put to the queue %q: %w", queue, err)
 		}
 	}
+	// A trigger of this app on the queue need not wait for its next poll.
 	h.app.Wake(queue)
 	return nil
 }
@@ -83,6 +85,7 @@ func (h *Host) writeBlob(ctx context.Context, inv *invocation, b *binding, path 
 		_, err := client.UploadBuffer(ctx, container, name, c.data, nil)
 		return err
 	}
+	// The container is created only when it is missing: a check before each write would cost a request.
 	err = upload()
 	if bloberror.HasCode(err, bloberror.ContainerNotFound) {
 		if _, err := client.CreateContainer(ctx, container, nil); err != nil &&
@@ -143,6 +146,7 @@ func (h *Host) writeTable(ctx context.Context, inv *invocation, b *binding, tabl
 			return err
 		}
 	}
+	// A list is several entities. A single value goes through content, which decodes it as for the other outputs.
 	items, isList := asList(value.JSON)
 	if value.JSON == nil || !isList {
 		items = []json.RawMessage{b.content(value).data}
@@ -184,6 +188,7 @@ func newEntity(raw json.RawMessage, keys map[string]string) (*tables.Entity, err
 		case strings.EqualFold(property, "Timestamp"), strings.EqualFold(name, "ETag"), strings.HasPrefix(name, "odata."),
 			present(value) == nil:
 		case annotation:
+			// Both together, so that the decoder of the service's JSON sees a property with its type.
 			annotated[name], annotated[property] = value, members[property]
 		// A property with an annotation is left to addAnnotated.
 		case members[name+"@odata.type"] == nil:
@@ -238,6 +243,7 @@ func untyped(value json.RawMessage) any {
 	case c == '{' || c == '[':
 		return plainText(value)
 	case c >= '0' && c <= '9' || c == '-':
+		// First as a whole number, which keeps all digits of an Int64; a float would lose those beyond 2^53.
 		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 			return n
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -263,7 +264,7 @@ func startHost(t *testing.T, dir, connection string, environ ...string) *hostPro
 	// The host starts its handler with the roles' variable from the settings file: the environment would go first.
 	p := &hostProcess{cmd: exec.Command("/bin/sh", "-c", `exec env `+role+`=host "$0" "$1"`, self, dir),
 		log: &testlog.Buffer{}, exited: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), append(environ, workers.DefaultConnection+"="+connection)...)
+	p.cmd.Env = append(os.Environ(), append(environ, connstr.DefaultConnection+"="+connection)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.WaitDelay = time.Second
 	if err := p.cmd.Start(); err != nil {

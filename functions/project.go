@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
-	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // project is the function app of a folder.
@@ -193,8 +192,8 @@ func (p *project) loads() []WorkerFunction {
 // addLocalSettings adds the settings that a host on a developer's machine adds.
 func (p *project) addLocalSettings(r *report, c Config) {
 	s := p.settings
-	if v, _ := s.get(workers.DefaultConnection); v == "" {
-		s.set(workers.DefaultConnection, connstr.Development)
+	if v, _ := s.get(connstr.DefaultConnection); v == "" {
+		s.set(connstr.DefaultConnection, connstr.Development)
 	}
 	if c.ConnectionString != "" {
 		for _, line := range slices.Clone(s.values) {

@@ -214,6 +214,7 @@ func parseConstraint(text string) (constraint, error) {
 	}
 	count := map[string]int{"minlength": 1, "maxlength": 1, "min": 1, "max": 1, "range": 2}
 	name = strings.ToLower(name)
+	// Checked once here, so that the functions below can use numbers[0] and numbers[1] without a look.
 	if n, ok := count[name]; ok && len(numbers) != n {
 		return nil, fmt.Errorf("the constraint %q wants %d whole numbers", text, n)
 	}
@@ -259,7 +260,9 @@ func parseConstraint(text string) (constraint, error) {
 	case "range":
 		return number(func(n int64) bool { return n >= numbers[0] && n <= numbers[1] }), nil
 	case "regex":
+		// In a route braces and brackets are doubled, since single ones have a meaning there.
 		argument = strings.NewReplacer("{{", "{", "}}", "}", "[[", "[", "]]", "]").Replace(argument)
+		// ASP.NET Core matches without regard to case.
 		r, err := regexp.Compile("(?i)" + argument)
 		if err != nil {
 			return nil, fmt.Errorf("the constraint %q: %w", text, err)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
 const settingsFile = "local.settings.json"
@@ -164,7 +164,7 @@ func (s *settings) connection(name string) (string, error) {
 			}
 		}
 	}
-	if name == workers.DefaultConnection {
+	if name == connstr.DefaultConnection {
 		return "UseDevelopmentStorage=true", nil
 	}
 	return "", fmt.Errorf("connection %q is set neither in the environment nor in %s (Values, ConnectionStrings)", name,

@@ -433,6 +433,7 @@ func NewStatusHandler(h *Host) http.Handler {
 	refuse := func(w http.ResponseWriter, status int, message string) {
 		writeJSON(w, status, map[string]string{"error": message})
 	}
+	// Each pattern names its method, so that the mux answers 405 for others, with Allow.
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, h.Status(r.Context()))
 	})
@@ -464,6 +465,7 @@ func NewStatusHandler(h *Host) http.Handler {
 			refuse(w, http.StatusNotFound, err.Error())
 		case errors.Is(err, ErrNotRunnable):
 			refuse(w, http.StatusBadRequest, err.Error())
+		// Not 500: the function has run and failed, and the text is its own.
 		case err != nil:
 			refuse(w, http.StatusUnprocessableEntity, sdkerr.Text(err))
 		default:

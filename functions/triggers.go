@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/blobpath"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -22,6 +23,7 @@ func (h *Host) register(f *function) {
 	b, host := f.trigger, h.project.host
 	switch b.kind {
 	case kindHTTPTrigger, kindEventTrigger, kindWarmup:
+		// These have no listener in package workers: the host's own HTTP server, or its start, calls them.
 		return
 	case kindQueueTrigger:
 		h.app.Queue(f.name, func(ctx context.Context, m workers.QueueMessage) error {
@@ -47,12 +49,13 @@ func (h *Host) register(f *function) {
 		if b.events {
 			options = append(options, workers.WithEventGrid())
 		}
+		// Kept, since the endpoint for events of blobs hands them to this very function.
 		f.worker = h.app.Blob(f.name, func(ctx context.Context,
 			client *blob.Client) error {
 			return h.callBlob(ctx, f, client)
 		}, options...)
 	case kindTimerTrigger:
-		options := []workers.TimerOption{workers.WithConnection(workers.DefaultConnection), workers.WithSchedule(b.schedule),
+		options := []workers.TimerOption{workers.WithConnection(connstr.DefaultConnection), workers.WithSchedule(b.schedule),
 			workers.WithTimeZone(h.project.zone), workers.WithRunOnStartup(b.runOnStartup)}
 		if b.monitor != nil {
 			options = append(options, workers.WithMonitor(*b.monitor))
@@ -66,6 +69,7 @@ func (h *Host) register(f *function) {
 	case kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger:
 		h.registerDurable(f)
 	}
+	// All triggers that come here read or lock something in storage, so the host has to wait for it at its start.
 	h.storage = true
 }
 
@@ -74,6 +78,7 @@ func (h *Host) register(f *function) {
 func (h *Host) warmUp() {
 	for _, f := range h.project.functions {
 		if f.trigger.kind == kindWarmup {
+			// Beside the start: a warmup that takes long must not delay the first request.
 			h.calls.Go(func() {
 				inv := h.newInvocation(h.hard, f, "The host has started.")
 				inv.trigger = map[string]any{}
@@ -191,9 +196,11 @@ func (h *Host) callBlob(ctx context.Context, f *function, client *blob.Client) e
 		etag, path = ic.TriggerMetadata["ETag"], ic.TriggerMetadata["BlobTrigger"]
 	}
 	inv.reason = "New blob detected(" + path + ")"
+	// The ETag of the message says for which state the function is called. Another state has a message of its own.
 	properties, err := client.GetProperties(ctx, nil)
 	if err == nil {
 		var text []byte
+		// A function that binds a client reads the blob itself, which may be larger than what fits in memory.
 		if !f.trigger.client {
 			text, err = download(ctx, client, etag)
 		}
@@ -205,6 +212,7 @@ func (h *Host) callBlob(ctx context.Context, f *function, client *blob.Client) e
 	case missing(err), bloberror.HasCode(err, bloberror.ConditionNotMet):
 		return nil // Deleted, or changed again: that change has its own message.
 	case errors.Is(err, errTooLarge):
+		// No later attempt would find it smaller.
 		return workers.Permanent(err)
 	case err != nil:
 		return err
@@ -231,6 +239,7 @@ func (inv *invocation) fromBlob(path, address string, p blob.GetPropertiesRespon
 	d.set("Metadata", metadata)
 	if pattern, err := blobpath.Parse(b.path); err == nil {
 		_, name, _ := strings.Cut(path, "/")
+		// The names in the trigger's path, such as {name}, are there for the expressions of the other bindings.
 		values, _ := pattern.Match(name)
 		for k, v := range values {
 			d.set(k, v)
@@ -328,6 +337,7 @@ func (h *Host) callManually(ctx context.Context, f *function, input json.RawMess
 		}
 		inv.fromTable(v)
 	case kindBlobTrigger:
+		// As with the admin API of Azure, the input is the path of a blob that exists, and not its content.
 		container, name, err := splitPath(text)
 		if err != nil {
 			return err
@@ -347,6 +357,7 @@ func (h *Host) callManually(ctx context.Context, f *function, input json.RawMess
 		}
 		inv.fromBlob(container+"/"+name, client.URL(), properties, content, f.trigger)
 	}
+	// Through the middleware, as package workers does for its own triggers.
 	return h.wrap(ctx, inv, func(ctx context.Context) error {
 		_, err := h.call(ctx, inv)
 		return err

@@ -63,7 +63,7 @@ func (l *Lazuli) Account(t testing.TB, settings ...string) *Account {
 		t.Fatalf("lazulitest: %v", err)
 	}
 	l.made = added
-	return l.open(t, name, l.stack.ConnectionStringOf(name, key))
+	return l.open(t, name, l.server.ConnectionStringOf(name, key))
 }
 
 // Default is the account devstoreaccount1, which all tests of one Lazuli share.
@@ -155,8 +155,8 @@ func (a *Account) Run(app *workers.App) {
 	})
 }
 
-// drainTimeout bounds Drain.
-const drainTimeout = time.Minute
+// drainTimeout bounds Drain. It is far longer than a busy machine needs: only a test that fails takes so long.
+const drainTimeout = 3 * time.Minute
 
 // Drain waits until the app that Run has started has nothing left that it could do now; see workers.App.WaitIdle. With
 // a [Clock], advance it for what is to happen later: a retry with a delay, a timer.

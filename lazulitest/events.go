@@ -46,7 +46,7 @@ func (l *Lazuli) FlushEvents(t testing.TB) {
 
 func (l *Lazuli) events(t testing.TB) *events.Manager {
 	t.Helper()
-	m := l.stack.Events()
+	m := l.server.Events()
 	if m == nil {
 		t.Fatal("lazulitest: events need the option WithEvents")
 	}

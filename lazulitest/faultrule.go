@@ -25,18 +25,18 @@ type FaultThrottle = faultrule.Throttle
 // The rule is removed when the test ends. A rule that is not valid fails the test.
 func (l *Lazuli) AddFault(t testing.TB, rule FaultRule) (name string) {
 	t.Helper()
-	rule, err := l.stack.Faults().Add(rule)
+	rule, err := l.server.Faults().Add(rule)
 	if err != nil {
 		t.Fatalf("lazulitest: %v", err)
 	}
-	t.Cleanup(func() { _ = l.stack.Faults().Remove(rule.Name) })
+	t.Cleanup(func() { _ = l.server.Faults().Remove(rule.Name) })
 	return rule.Name
 }
 
 // FaultHits is the number of requests that the named rule has had an effect on.
 func (l *Lazuli) FaultHits(t testing.TB, name string) int {
 	t.Helper()
-	for _, r := range l.stack.Faults().Rules() {
+	for _, r := range l.server.Faults().Rules() {
 		if r.Name == name {
 			return r.Hits
 		}
@@ -57,7 +57,7 @@ func (l *Lazuli) RequireFaultHit(t testing.TB, name string) {
 // RemoveFault removes the named rule before the test ends.
 func (l *Lazuli) RemoveFault(t testing.TB, name string) {
 	t.Helper()
-	if err := l.stack.Faults().Remove(name); err != nil {
+	if err := l.server.Faults().Remove(name); err != nil {
 		t.Fatalf("lazulitest: %v", err)
 	}
 }

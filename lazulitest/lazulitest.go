@@ -36,9 +36,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
 )
 
-// Lazuli is a running stack that belongs to a test.
+// Lazuli is a running server that belongs to a test.
 type Lazuli struct {
-	stack    *server.Stack
+	server   *server.Server
 	accounts *auth.Accounts
 
 	mu   sync.Mutex     // guards made
@@ -94,7 +94,7 @@ func WithBlobImmutability() Option {
 func WithHierarchicalNamespace() Option { return func(c *config) { c.blob.Hierarchical = true } }
 
 // WithFault adds a fault rule: requests that it matches fail on purpose, so that a test sees what its client makes of
-// it. More rules can be added with [Lazuli.AddFault] while the stack runs.
+// it. More rules can be added with [Lazuli.AddFault] while the server runs.
 func WithFault(rule FaultRule) Option {
 	return func(c *config) { c.rules = append(c.rules, rule) }
 }
@@ -105,7 +105,7 @@ func WithContainerSoftDelete(days int) Option {
 }
 
 // stopTimeout is the time that the end of a test waits for requests in flight.
-const stopTimeout = time.Minute
+const stopTimeout = 3 * time.Minute
 
 // Start runs the three services until the test and its subtests end. It fails the test if they do not start.
 func Start(t testing.TB, options ...Option) *Lazuli {
@@ -127,7 +127,7 @@ func Start(t testing.TB, options ...Option) *Lazuli {
 	if c.clock != nil {
 		c.clock.onChange(s.ClockChanged)
 	}
-	l := &Lazuli{stack: s, accounts: accounts, made: made}
+	l := &Lazuli{server: s, accounts: accounts, made: made}
 	t.Cleanup(func() { l.stop(t) })
 	for _, r := range c.rules {
 		l.AddFault(t, r)
@@ -135,7 +135,7 @@ func Start(t testing.TB, options ...Option) *Lazuli {
 	return l
 }
 
-// Stop ends the stack before the test does: with [WithData], another Start goes on with what it left.
+// Stop ends the server before the test does: with [WithData], another Start goes on with what it left.
 func (l *Lazuli) Stop(t testing.TB) {
 	t.Helper()
 	l.stop(t)
@@ -145,17 +145,17 @@ func (l *Lazuli) stop(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	if err := l.stack.Stop(ctx); err != nil {
+	if err := l.server.Stop(ctx); err != nil {
 		t.Errorf("lazulitest: stop: %v", err)
 	}
 }
 
 // ConnectionString returns what the Azure SDKs connect with. The account is devstoreaccount1.
-func (l *Lazuli) ConnectionString() string { return l.stack.ConnectionString() }
+func (l *Lazuli) ConnectionString() string { return l.server.ConnectionString() }
 
 // Client returns a client that reaches the services without a connection, at the addresses of the connection string.
 // The clients of an [Account] use it.
-func (l *Lazuli) Client() *http.Client { return l.stack.Client() }
+func (l *Lazuli) Client() *http.Client { return l.server.Client() }
 
 // BlobURL returns the account's endpoint of the Blob service, "http://127.0.0.1:41234/devstoreaccount1".
 func (l *Lazuli) BlobURL() string { return l.url(wire.Blob) }
@@ -166,4 +166,4 @@ func (l *Lazuli) QueueURL() string { return l.url(wire.Queue) }
 // TableURL returns the account's endpoint of the Table service.
 func (l *Lazuli) TableURL() string { return l.url(wire.Table) }
 
-func (l *Lazuli) url(s wire.Service) string { return l.stack.URL(s, auth.DevelopmentAccount) }
+func (l *Lazuli) url(s wire.Service) string { return l.server.URL(s, auth.DevelopmentAccount) }

@@ -62,6 +62,8 @@ func plainMessage(body []byte) (text []byte, ok bool) {
 	if body, ok = after(body, "<MessageText>"); !ok {
 		return nil, false
 	}
+	// The text ends at the first "<". Another element in it, or CDATA, does not continue as expected below and is left to
+	// the parser.
 	end := bytes.IndexByte(body, '<')
 	if end < 0 {
 		return nil, false
@@ -70,6 +72,7 @@ func plainMessage(body []byte) (text []byte, ok bool) {
 	if body, ok = after(body, "</MessageText>"); !ok {
 		return nil, false
 	}
+	// What follows the document decides, too: a second root element is an error that only the parser reports.
 	if body, ok = after(body, "</QueueMessage>"); !ok || len(trimSpace(body)) > 0 {
 		return nil, false
 	}
@@ -109,7 +112,7 @@ func trimSpace(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
 // without carriage returns, which XML readers convert to line feeds.
 func plainText(text []byte) bool {
 	ascii := true
-	for _, c := range text {
+	for _, c := range text[wire.PlainPrefix(text):] {
 		if c < 0x20 && c != '\n' && c != '\t' || c == '&' || c == '>' {
 			return false
 		}

@@ -1,5 +1,5 @@
 // Package queuesvc implements the Queue service: the operations of its REST reference over HTTP, on the queues of
-// package state.
+// internal/state/queue.
 //
 // operations.go is the index: one row per operation, under its name in the reference, with its handler. Handlers are in
 // service_level.go (listing, service properties, statistics, preflight), queue.go (queues, their metadata and access

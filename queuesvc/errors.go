@@ -6,9 +6,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // Errors of the Queue service.
@@ -25,9 +25,6 @@ var (
 	// https://github.com/Azure/azure-storage-python/issues/300, https://github.com/Azure/azure-storage-net/issues/285
 	errMessageNotFound = &wire.Error{Status: http.StatusNotFound, Code: "MessageNotFound",
 		Message: "The specified message does not exist."}
-	// errStorage: the disk refuses writes, which natsserver or package store has logged.
-	errStorage = wire.ErrServerBusy.WithMessage(
-		"The server cannot write to its disk at the moment. Please retry your request.")
 	// errNoMajority: the node is not connected to a majority of its cluster, which natsserver has logged.
 	errNoMajority = wire.ErrServerBusy.WithMessage(
 		"This node has no connection to a majority of its cluster at the moment. Please retry your request, or ask " +
@@ -51,9 +48,10 @@ var azureErrors = wire.Answers{
 	state.ErrMessageNotFound: errMessageNotFound,
 	state.ErrReceiptMismatch: errMessageNotFound,
 	state.ErrDamaged:         errDamaged,
-	natsserver.ErrStorage:    errStorage,
-	store.ErrFailed:          errStorage,
-	store.ErrDisk:            errStorage,
+	natsserver.ErrStorage:    wire.ErrDisk,
+	store.ErrFailed:          wire.ErrDisk,
+	store.ErrDisk:            wire.ErrDisk,
+	store.ErrNodeDisk:        wire.ErrDisk,
 	store.ErrUnavailable:     errNoMajority,
 	store.ErrUnknown:         wire.ErrServerBusy, // clients try again
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
-	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 )
 
 // event returns the event of a change of the call's queue, nil if no subscription wants it.

@@ -24,6 +24,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/clock"
 	"github.com/lazuli-storage/lazuli/queuesvc"
@@ -85,7 +86,7 @@ type testFrontend struct {
 }
 
 func newFrontend(n *natsserver.Server, folder, address string, now func() time.Time) (*testFrontend, error) {
-	options, err := queuesvc.StoreOptions(context.Background(), n, slog.New(slog.DiscardHandler))
+	options, err := state.StoreOptions(context.Background(), n, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

@@ -19,10 +19,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
+	"github.com/lazuli-storage/lazuli/internal/state/queue/history"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/queuesvc/internal/history"
 )
 
 // child is a front-end in a process of its own, that can be killed and comes back at another address.
@@ -188,11 +189,12 @@ func killOneByOne(t *testing.T, h *history.History, children []*child, kills int
 // checkQueues checks what a front-end with the folder sees.
 func checkQueues(t *testing.T, n *natsserver.Server, folder string) {
 	t.Helper()
-	o := must(queuesvc.StoreOptions(t.Context(), n, slog.New(slog.DiscardHandler)))(t)
-	o.Buckets = queuesvc.Buckets()
+	o := must(state.StoreOptions(t.Context(), n, slog.New(slog.DiscardHandler)))(t)
+	o.Buckets = state.Buckets()
 	db := must(store.Open(filepath.Join(folder, "queues.db"), o))(t)
 	defer db.Close()
-	counts, err := queuesvc.Check(db, func(err error) { t.Errorf("check: %v", err) })
+	values := state.Values{Properties: properties.Check, Policies: properties.CheckPolicies}
+	counts, err := state.Check(db, values, func(err error) { t.Errorf("check: %v", err) })
 	if err != nil || counts.Queues != 1 {
 		t.Errorf("check: %+v, %v", counts, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 )
 
 // updateMessage implements Update Message: it sets a new visibility timeout from now on and, with a body, a new text.
@@ -54,6 +54,7 @@ func (s *Service) updateMessage(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.Touch(wire.MessageUpdated, m.ID, 0)
 	// The message is visible now, and may be what a waiting Get Messages waits for.
 	if visibility == 0 {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
@@ -98,9 +99,13 @@ func (s *Service) deleteMessage(c *call) error {
 }
 
 func (s *Service) deleteOne(c *call, q *state.Queue, h state.Held) error {
-	return s.record(c, s.messageEvent(c, changes.MessageDeleted, h.ID), func() error {
+	err := s.record(c, s.messageEvent(c, changes.MessageDeleted, h.ID), func() error {
 		return q.Delete(h.ID, h.Receipt, c.Now)
 	})
+	if err == nil {
+		c.Touch(wire.MessageDeleted, h.ID, 0)
+	}
+	return err
 }
 
 // deleteTogether deletes several messages; the last is that of the path, whose outcome it returns.
@@ -108,6 +113,11 @@ func (s *Service) deleteTogether(c *call, q *state.Queue, list []state.Held) err
 	outcomes, err := q.DeleteAll(list, c.Now)
 	if err != nil {
 		return err
+	}
+	for i, outcome := range outcomes {
+		if outcome == nil {
+			c.Touch(wire.MessageDeleted, list[i].ID, 0)
+		}
 	}
 	last := len(outcomes) - 1
 	if err := s.setAlso(c, outcomes[:last]); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 )
 
 // Service versions that changed the message operations.
@@ -66,6 +66,9 @@ func (s *Service) putMessage(c *call) error {
 	})
 	if err != nil {
 		return err
+	}
+	for i := range put {
+		c.Touch(wire.MessagePut, put[i].ID, 0)
 	}
 	// Only a message that is visible now can end a wait at once. For the others, waitForMessages waits until they become
 	// visible.
@@ -196,6 +199,9 @@ func (s *Service) getMessages(c *call) error {
 	if err != nil {
 		return err
 	}
+	for i := range list {
+		c.Touch(wire.MessageReceived, list[i].ID, int(list[i].DequeueCount))
+	}
 	return c.messages(list, withReceipts)
 }
 
@@ -250,6 +256,7 @@ func (s *Service) peekMessages(c *call) error {
 	if err != nil {
 		return err
 	}
+	// Before anything is read: the caller has ended a wait of its own and asks what is left.
 	s.common.ReleaseWait(c.Request, longpoll.Key(c.Account, c.queue))
 	q := s.state.Queue(c.Account, c.queue)
 	list, err := s.waitForMessages(c, q, func(now time.Time) (list []state.Message, err error) {
@@ -257,6 +264,7 @@ func (s *Service) peekMessages(c *call) error {
 			list, after, err = q.PeekAll(int(n), after, now)
 			return list, err
 		}
+		// Without paging the position is of no use, and the answer has no header for it.
 		if hidden {
 			list, _, err = q.PeekAll(int(n), state.Position{}, now)
 			return list, err

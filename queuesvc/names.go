@@ -28,6 +28,7 @@ func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
 	}
 	first, rest, _ := strings.Cut(r.RawPath[1:], "/")
 	var err error
+	// Unescaped after the path was split: an encoded slash belongs to the name, and is refused with it.
 	if c.queue, err = url.PathUnescape(first); err != nil {
 		return c, onQueue, wire.ErrInvalidURI
 	}
@@ -40,6 +41,8 @@ func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
 		return c, onQueue, nil
 	case collection != "messages" || strings.Contains(id, "/"):
 		return c, onQueue, wire.ErrInvalidURI
+	// Peek and Get have one path and different operations, which need different permissions: so the level tells them
+	// apart.
 	case id == "" && r.HTTP.Method == http.MethodGet && strings.EqualFold(r.Query.Get("peekonly"), "true"):
 		return c, onPeek, nil
 	case id == "":

@@ -3,7 +3,7 @@ package queuesvc
 import (
 	"errors"
 
-	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 )
 
 // resetBatch is the number of queues that are listed at once.

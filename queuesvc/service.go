@@ -11,16 +11,17 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // Config configures a Queue service.
 type Config struct {
 	// Path is the file of all state: <data>/queues.db. Required. It is created if it does not exist.
 	Path string
-	// Store are the options of the file, with the log that it follows; see [StoreOptions]. The service sets Buckets.
+	// Store are the options of the file, with the log that it follows; see [state.StoreOptions]. The service sets
+	// Buckets.
 	Store store.Options
 	// Features are the analytics settings that may be enabled. The zero value refuses all.
 	Features properties.Features
@@ -50,6 +51,7 @@ func New(c Config) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	// Before the state: opening it reports properties that other nodes have changed.
 	s.properties = properties.NewRegistry(wire.Queue, c.Features,
 		properties.Backend{Change: s.changeProperties, Reports: true}, s.log)
 	var err error
@@ -57,6 +59,7 @@ func New(c Config) (*Service, error) {
 		state.Options{Store: c.Store, Properties: s.properties.Changed, Now: s.now, Log: s.log}); err != nil {
 		return nil, err
 	}
+	// Requests come only after New returned, so none sees an account without its CORS rules.
 	if err := s.state.EachProperties(s.properties.Load); err != nil {
 		return nil, errors.Join(err, s.state.Close())
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 )
 
 // toState converts metadata from the protocol's type to the state's.

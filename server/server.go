@@ -32,7 +32,7 @@ var (
 
 // Server is a running Lazuli. Its methods are safe for concurrent use.
 type Server struct {
-	stack *assembly.Stack
+	assembled *assembly.Server
 }
 
 // Start opens the state and serves. It returns when all services answer. After an error nothing is left running. ctx
@@ -45,29 +45,29 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	stack, err := assembly.StartContext(ctx, a)
+	assembled, err := assembly.StartContext(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{stack}, nil
+	return &Server{assembled}, nil
 }
 
 // Stop waits for requests under way until ctx is done, then ends them, and closes the state. Another call returns the
 // first call's error.
-func (s *Server) Stop(ctx context.Context) error { return s.stack.Stop(ctx) }
+func (s *Server) Stop(ctx context.Context) error { return s.assembled.Stop(ctx) }
 
 // Ready returns nil while the server serves everything, otherwise the reason why it does not.
-func (s *Server) Ready() error { return s.stack.Ready() }
+func (s *Server) Ready() error { return s.assembled.Ready() }
 
 // Location returns the data folder.
-func (s *Server) Location() string { return s.stack.Path() }
+func (s *Server) Location() string { return s.assembled.Path() }
 
 // ConnectionString returns the connection string of the development account, whose key is public.
-func (s *Server) ConnectionString() string { return s.stack.ConnectionString() }
+func (s *Server) ConnectionString() string { return s.assembled.ConnectionString() }
 
 // ConnectionStringOf returns the connection string of an account in Config.Accounts with one of its keys.
 func (s *Server) ConnectionStringOf(account, key string) string {
-	return s.stack.ConnectionStringOf(account, key)
+	return s.assembled.ConnectionStringOf(account, key)
 }
 
 // URL returns an account's endpoint of a service, "http://127.0.0.1:10000/devstoreaccount1"; "" for a service that does
@@ -77,31 +77,33 @@ func (s *Server) URL(service Service, account string) string {
 	if !ok {
 		return ""
 	}
-	return s.stack.URL(svc, account)
+	return s.assembled.URL(svc, account)
 }
 
 // Client returns a client that reaches the services inside the process, at the addresses of
 // [Server.ConnectionString]. It saves the connection, and nothing else: requests are authorized, counted and logged as
 // those of other programs. Clients of the Azure SDK take it as their Transport.
-func (s *Server) Client() *http.Client { return s.stack.Client() }
+func (s *Server) Client() *http.Client { return s.assembled.Client() }
 
 // Save copies the state of all services and accounts to a snapshot inside the data folder, with leases, ETags, dequeue
 // counts and receipts; replace allows that a snapshot of the name exists. No request is served meanwhile: new requests
 // wait, and ctx bounds the wait for those under way. Errors: [ErrBusy], [ErrElsewhere], [ErrClustered], and one for
 // Config.InMemory, which has no files to copy.
 func (s *Server) Save(ctx context.Context, name string, replace bool) error {
-	return s.stack.Save(ctx, name, replace)
+	return s.assembled.Save(ctx, name, replace)
 }
 
 // Restore replaces the state by a snapshot; requests wait as during [Server.Save]. Clocks are not restored: what has
 // expired since the snapshot is expired. A damaged snapshot is refused, and the state stays. Errors: [ErrBusy],
 // [ErrElsewhere], [ErrClustered].
-func (s *Server) Restore(ctx context.Context, name string) error { return s.stack.Restore(ctx, name) }
+func (s *Server) Restore(ctx context.Context, name string) error {
+	return s.assembled.Restore(ctx, name)
+}
 
 // AddFault adds a rule by which requests fail on purpose, in the JSON of docs/faults.md, and returns its name. Rules
 // end with the server. Errors: [ErrNotAllowed] without Config.Faults, a rule that is not valid or exists already.
 func (s *Server) AddFault(rule []byte) (name string, err error) {
-	set := s.stack.Faults()
+	set := s.assembled.Faults()
 	if set == nil {
 		return "", ErrNotAllowed
 	}
@@ -115,7 +117,7 @@ func (s *Server) AddFault(rule []byte) (name string, err error) {
 
 // RemoveFault removes a rule. Errors: [ErrNotAllowed] without Config.Faults, a name that no rule has.
 func (s *Server) RemoveFault(name string) error {
-	set := s.stack.Faults()
+	set := s.assembled.Faults()
 	if set == nil {
 		return ErrNotAllowed
 	}
@@ -126,7 +128,7 @@ func (s *Server) RemoveFault(name string) error {
 // Errors: [ErrNotAllowed] without Config.Events, or while another node of the cluster delivers the events; a
 // subscription that is not valid.
 func (s *Server) Subscribe(ctx context.Context, subscription []byte) error {
-	manager := s.stack.Events()
+	manager := s.assembled.Events()
 	if manager == nil {
 		return ErrNotAllowed
 	}
@@ -140,7 +142,7 @@ func (s *Server) Subscribe(ctx context.Context, subscription []byte) error {
 
 // Unsubscribe removes a subscription of an account. Errors: those of [Server.Subscribe], a name that does not exist.
 func (s *Server) Unsubscribe(account, name string) error {
-	manager := s.stack.Events()
+	manager := s.assembled.Events()
 	if manager == nil {
 		return ErrNotAllowed
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
@@ -35,7 +36,7 @@ func (c canned) Do(q *http.Request) (*http.Response, error) {
 func (c canned) service(t testing.TB) *aztables.ServiceClient {
 	s, err := aztables.NewServiceClientWithNoCredential("http://127.0.0.1:1/a",
 		&aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: c}})
-	ok(t, err)
+	check.OK(t, err)
 	return s
 }
 
@@ -102,7 +103,7 @@ func contests() []contest {
 	typed := func(c canned, do func(testing.TB, typedTable) error) func(testing.TB) func() error {
 		return func(t testing.TB) func() error {
 			table, err := tables.New[person](c.service(t), "People")
-			ok(t, err)
+			check.OK(t, err)
 			return func() error { return do(t, table) }
 		}
 	}
@@ -166,7 +167,7 @@ func BenchmarkAgainstSDK(b *testing.B) {
 				do := prepare(b)
 				b.ReportAllocs()
 				for b.Loop() {
-					ok(b, do())
+					check.OK(b, do())
 				}
 			})
 		}
@@ -179,7 +180,7 @@ func TestAllocationsAgainstSDK(t *testing.T) {
 	for _, c := range contests() {
 		typed, bare := c.typed(t), c.bare(t)
 		measure := func(do func() error) float64 {
-			return testing.AllocsPerRun(20, func() { ok(t, do()) })
+			return testing.AllocsPerRun(20, func() { check.OK(t, do()) })
 		}
 		if got, most := measure(typed), 1.1*measure(bare); got > most {
 			t.Errorf("%s: %.0f allocations, at most %.0f are allowed", c.name, got, most)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
@@ -65,7 +66,7 @@ func (r *recorder) Do(q *http.Request) (*http.Response, error) {
 func meaning(t *testing.T, body string) map[string]string {
 	t.Helper()
 	var all map[string]json.RawMessage
-	ok(t, json.Unmarshal([]byte(body), &all))
+	check.OK(t, json.Unmarshal([]byte(body), &all))
 	m := map[string]string{}
 	for name, value := range all {
 		if strings.HasSuffix(name, "@odata.type") {
@@ -73,7 +74,7 @@ func meaning(t *testing.T, body string) map[string]string {
 		}
 		kind := strings.Trim(string(all[name+"@odata.type"]), `"`)
 		var v any
-		ok(t, json.Unmarshal(value, &v))
+		check.OK(t, json.Unmarshal(value, &v))
 		number, isNumber := v.(float64)
 		switch {
 		case kind == "" && isNumber && strings.ContainsAny(string(value), ".eE"):
@@ -84,7 +85,7 @@ func meaning(t *testing.T, body string) map[string]string {
 			kind = fmt.Sprintf("%T", v)
 		case kind == "Edm.DateTime":
 			at, err := time.Parse(time.RFC3339Nano, v.(string))
-			ok(t, err)
+			check.OK(t, err)
 			v = at.UTC()
 		}
 		if isNumber {
@@ -101,11 +102,11 @@ func TestBodiesAreThoseOfOtherSDKs(t *testing.T) {
 	r := &recorder{}
 	service, err := aztables.NewServiceClientWithNoCredential("http://127.0.0.1:1/a",
 		&aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: r}})
-	ok(t, err)
+	check.OK(t, err)
 	table, err := tables.New[person](service, "People")
-	ok(t, err)
+	check.OK(t, err)
 	entities, err := tables.New[tables.Entity](service, "People")
-	ok(t, err)
+	check.OK(t, err)
 	full := examplePerson()
 	finite := full
 	finite.NotANumber, finite.Most = nil, nil
@@ -123,7 +124,7 @@ func TestBodiesAreThoseOfOtherSDKs(t *testing.T) {
 		{".NET, insert", dotnetBody, func() error { return table.Insert(t.Context(), &full) }},
 		{".NET, upsert", dotnetBody, func() error { return table.InsertOrReplace(t.Context(), &full) }},
 	} {
-		ok(t, c.write())
+		check.OK(t, c.write())
 		if d := cmp.Diff(meaning(t, c.want), meaning(t, r.body)); d != "" {
 			t.Errorf("%s (-SDK +ours):\n%s", c.name, d)
 		}

@@ -99,6 +99,7 @@ func (t *Table[T]) groups(ctx context.Context, op BulkOp, entities []T) ([]*bulk
 		if err != nil {
 			return nil, fmt.Errorf("entity %d: %w", i, err)
 		}
+		// Twice in one transaction is refused by the service, and in two the order would decide which one stays.
 		if first, ok := seen[k]; ok {
 			return nil, fmt.Errorf("entities %d and %d have the same key (%q, %q): %w", first, i, k.PartitionKey, k.RowKey,
 				ErrDuplicate)
@@ -107,6 +108,8 @@ func (t *Table[T]) groups(ctx context.Context, op BulkOp, entities []T) ([]*bulk
 		c := &Changes[T]{table: t}
 		size := c.sizeOf(&change{body: body, key: k})
 		g := open[k.PartitionKey]
+		// The group of a partition is closed when the next entity would exceed a limit of the service. Others stay open:
+		// entities of several partitions may be mixed.
 		if g == nil || g.tx.Len() == maxChanges || g.size+size > maxTransactionSize {
 			g = &bulkGroup{tx: &Transaction{table: &t.table}}
 			open[k.PartitionKey] = g

@@ -78,6 +78,7 @@ func (e *Encryption) check(c codec) error {
 	if e.Mode != Authenticated && e.Mode != AzureCompatible {
 		return fmt.Errorf("unknown mode of encryption %d", e.Mode)
 	}
+	// A struct says in its tags what is encrypted; two places could contradict each other.
 	if _, ok := c.(entityCodec); !ok && len(e.Properties) > 0 {
 		return errors.New("the member Properties is for tables of Entity; structs use the option encrypt in their tags")
 	}
@@ -94,6 +95,7 @@ func (e *Encryption) check(c codec) error {
 		}
 	}
 	for _, s := range schemas {
+		// Azure's client encrypts texts alone; others would not be read by its libraries.
 		for _, p := range s.properties {
 			if p.encrypt && p.codec.edm != edmString {
 				return fmt.Errorf("field %s of %v: Azure's format encrypts text only, not %s", p.field, s.typ, p.codec.edm)

@@ -91,6 +91,8 @@ func (s *sealer) begin() error {
 	k := s.encryption.Key
 	contentKey := make([]byte, contentKeySize)
 	iv := make([]byte, ivSize)
+	// Each write has a new content key and vector, as GCM and CBC demand: two writes of one entity share no key
+	// stream.
 	rand.Read(contentKey)
 	rand.Read(iv)
 	wrapped, err := k.WrapKey(s.ctx, contentKey)
@@ -112,6 +114,8 @@ func (s *sealer) begin() error {
 
 // property encrypts one property.
 func (s *sealer) property(name string, t edm, value []byte) ([]byte, error) {
+	// The key is made with the first property that needs it: an entity without encrypted properties costs no call of a
+	// key vault, and carries no envelope.
 	if s.cipher == nil {
 		if err := s.begin(); err != nil {
 			return nil, err
@@ -131,6 +135,8 @@ func (s *sealer) metadata(w *writer) error {
 	if err != nil {
 		return err
 	}
+	// The list is encrypted as well: who changes it could make a reader take ciphertext for data, or leave a property
+	// out.
 	sealed, err := s.cipher.seal(metadata2, list)
 	if err != nil {
 		return err
@@ -152,6 +158,7 @@ func (e *Encryption) open(ctx context.Context, table string, r *raw, partial boo
 	if e == nil || first < 0 && second < 0 {
 		return nil
 	}
+	// A projection always asks for both. One alone means that a client removed the other.
 	if first < 0 || second < 0 {
 		return fmt.Errorf("%w: one of its two properties is missing", ErrEnvelope)
 	}
@@ -187,6 +194,7 @@ func (e *Encryption) open(ctx context.Context, table string, r *raw, partial boo
 		}
 		p.decrypted = true
 	}
+	// GCM protects each property, but not the set of them: without this a property could be removed unseen.
 	if found < len(names) && !partial {
 		return fmt.Errorf("%w: one of the encrypted properties %s is missing", ErrTampered, strings.Join(names, ", "))
 	}
@@ -227,6 +235,7 @@ func parseEnvelope(p rawProperty) (*envelope, error) {
 	if err := json.Unmarshal([]byte(text), v); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEnvelope, err)
 	}
+	// The ciphers panic at vectors of another length.
 	if len(v.ContentEncryptionIV) != ivSize {
 		return nil, fmt.Errorf("%w: an initialization vector of %d bytes", ErrEnvelope, len(v.ContentEncryptionIV))
 	}
@@ -239,6 +248,8 @@ func (e *Encryption) unlock(ctx context.Context, v *envelope, table string, k Ke
 	switch {
 	case agent.Protocol == authenticatedProtocol && agent.EncryptionAlgorithm == authenticatedAlgorithm:
 	case agent.Protocol == azureProtocol && agent.EncryptionAlgorithm == azureAlgorithm:
+		// CBC without a checksum tells an attacker who may write and see errors about the plain text. So it is read
+		// only where the program has said that it has entities from Azure's libraries.
 		if e.Mode != AzureCompatible && !e.ReadAzure {
 			return nil, fmt.Errorf("%w: it is in Azure's format, which is not authenticated and which ReadAzure has to permit",
 				ErrEnvelope)
@@ -254,6 +265,7 @@ func (e *Encryption) unlock(ctx context.Context, v *envelope, table string, k Ke
 	if err != nil {
 		return nil, fmt.Errorf("%w: unwrap the content key: %w", ErrTampered, err)
 	}
+	// A shorter key would select a weaker AES without a word.
 	if len(contentKey) != contentKeySize {
 		return nil, fmt.Errorf("%w: a content key of %d bytes", ErrTampered, len(contentKey))
 	}
@@ -277,6 +289,7 @@ func (v *envelope) cipher(contentKey []byte, table string, k Key) (contentCipher
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	address := []string{authenticatedProtocol, v.WrappedContentKey.KeyID, v.WrappedContentKey.Algorithm,
+		// Table names compare without case, and the table may have been opened under another spelling.
 		strings.ToLower(table), k.PartitionKey, k.RowKey}
 	return &authenticatedCipher{aead, address}, err
 }
@@ -306,6 +319,7 @@ func (c *azureCipher) propertyIV(name string) []byte {
 }
 
 func (c *azureCipher) seal(name string, plain []byte) ([]byte, error) {
+	// From 1 to 16 bytes, never none: the last byte always says how many there are.
 	padding := aes.BlockSize - len(plain)%aes.BlockSize
 	b := append(slices.Clone(plain), bytes.Repeat([]byte{byte(padding)}, padding)...)
 	cipher.NewCBCEncrypter(c.block, c.propertyIV(name)).CryptBlocks(b, b)
@@ -319,6 +333,8 @@ func (c *azureCipher) open(name string, sealed []byte) ([]byte, error) {
 	b := slices.Clone(sealed)
 	cipher.NewCBCDecrypter(c.block, c.propertyIV(name)).CryptBlocks(b, b)
 	padding := int(b[len(b)-1])
+	// A wrong key or changed ciphertext shows here, with a chance of 1 in 256 that it does not: the format has no
+	// checksum.
 	if padding == 0 || padding > aes.BlockSize ||
 		!bytes.Equal(b[len(b)-padding:], bytes.Repeat([]byte{byte(padding)}, padding)) {
 		return nil, ErrTampered
@@ -345,6 +361,7 @@ func (c *azureCipher) list(names []string) ([]byte, error) { return json.Marshal
 
 func (c *azureCipher) names(list []byte) (names []string, err error) {
 	if c.java {
+		// Java's library writes the list as ArrayList.toString does, which is not JSON.
 		text, begins := strings.CutPrefix(string(list), "[")
 		text, ends := strings.CutSuffix(text, "]")
 		if !begins || !ends {

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/internal/test/ownserver"
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
@@ -31,8 +30,7 @@ func (e Employee) RowKey() string { return tables.Int64Key(e.Number) }
 
 func Example() {
 	// In a program, the connection string comes from its environment.
-	lazuli := lazulitest.Start(&testing.T{})
-	service, err := aztables.NewServiceClientFromConnectionString(lazuli.ConnectionString(), nil)
+	service, err := aztables.NewServiceClientFromConnectionString(ownserver.ConnectionString(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

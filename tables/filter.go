@@ -134,6 +134,8 @@ func (e Expr) appendTo(b []byte, types func(string) (edm, error), depth int) (_ 
 			if i > 0 {
 				b = append(append(append(b, ' '), e.op...), ' ')
 			}
+			// The service gives and precedence over or. Parentheses around each nested part make the text independent
+			// of that.
 			nested := p.op == "and" || p.op == "or"
 			if nested {
 				b = append(b, '(')
@@ -182,9 +184,11 @@ func appendConstant(b []byte, t edm, value any) ([]byte, error) {
 	if value == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return b, errors.New("the constant is nil; the service has no null")
 	}
+	// A field of a struct may be a pointer, for a property that is optional, and its value is then a usual constant.
 	if v.Kind() == reflect.Pointer {
 		return appendConstant(b, t, v.Elem().Interface())
 	}
+	// With Entity no type is declared: the constant's own type is that of the comparison.
 	if t == "" {
 		c, err := codecOf(v.Type())
 		if err != nil {
@@ -205,6 +209,7 @@ func appendConstant(b []byte, t edm, value any) ([]byte, error) {
 		}
 	case edmDouble:
 		if x, ok := double(v); ok {
+			// NaN equals nothing, and Azure's grammar for filters has no literal for it or for the infinities.
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return b, fmt.Errorf("%v is not a constant that every service understands", x)
 			}

@@ -24,6 +24,7 @@ func Move(ctx context.Context, entity []byte, from, to Place, e *Encryption) ([]
 	for _, p := range r.properties {
 		encrypted = encrypted || p.name == metadata1 || p.name == metadata2
 	}
+	// Refused before anything is written: the ciphertext names its place, and would not open in the new one.
 	if encrypted && !from.same(to) && e == nil {
 		return nil, fmt.Errorf("tables: move (%q, %q) from %s to %s: %w", from.PartitionKey, from.RowKey, from.Table,
 			to.Table, ErrBound)
@@ -39,6 +40,7 @@ func Move(ctx context.Context, entity []byte, from, to Place, e *Encryption) ([]
 		w.seal = e.sealer(ctx, to.Table, to.Key)
 	}
 	for _, p := range r.properties {
+		// What was plain is copied as it is, byte for byte.
 		if !p.decrypted {
 			w.raw(p)
 		} else if err := w.encrypted(p.name, p.edm, p.value); err != nil {

@@ -60,6 +60,7 @@ func Project[P, T any](q *Query[T]) (*Query[P], error) {
 	}
 	t := &Table[P]{table: q.table.table, codec: &structCodec{schema: s, projection: true}}
 	for _, p := range s.properties {
+		// lookup refuses encrypted properties, which cannot be compared; they can be read.
 		if _, err := q.table.codec.lookup(p.name); err != nil && !p.encrypt {
 			return nil, fmt.Errorf("tables: field %s of %v: %w", p.field, s.typ, err)
 		}
@@ -107,6 +108,7 @@ func (q *Query[T]) plan() (Plan, error) {
 				return p, err
 			}
 		}
+		// Without the two properties of the envelope the values could not be decrypted. Project asks for them.
 		if q.table.encryption != nil && len(selected) > 2 {
 			return p, errors.New("Select of a table with encryption: use Project")
 		}
@@ -124,6 +126,7 @@ func (q *Query[T]) options() (*aztables.ListEntitiesOptions, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The refusal is here, on the way of each request, so that no method of Query can send a scan past it.
 	if p.Scan() && !q.allowScan {
 		return nil, p.refusal()
 	}
@@ -134,6 +137,7 @@ func (q *Query[T]) options() (*aztables.ListEntitiesOptions, error) {
 	if p.Select != "" {
 		o.Select = &p.Select
 	}
+	// A limit below a page is sent as $top: First reads one entity, not 1,000.
 	if n := min(q.limit, maxPageSize); q.pageSize > 0 || n < maxPageSize {
 		if q.pageSize > 0 {
 			n = min(n, q.pageSize)
@@ -177,6 +181,8 @@ func (q *Query[T]) each(ctx context.Context, visit func(*raw) (bool, error)) err
 	if err != nil {
 		return err
 	}
+	// left is what the caller may still be given. A page may be empty and not be the last, so that the pager decides
+	// alone whether there are more.
 	left := q.limit
 	var rd reader
 	for pager := q.table.client.NewListEntitiesPager(options); pager.More() && left > 0; {
@@ -267,6 +273,8 @@ func (q *Query[T]) page(ctx context.Context, next string) (p Page[T], err error)
 		if err == nil {
 			err = json.Unmarshal(text, &at)
 		}
+		// The service takes NextRowKey only together with NextPartitionKey; with neither it would begin from the start
+		// again.
 		if err != nil || at.P == "" {
 			return p, fmt.Errorf("%q is not a token of a page", next)
 		}

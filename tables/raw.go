@@ -66,6 +66,8 @@ func (r *reader) member(i int, m member) (err error) {
 		e.etag = azcore.ETag(text)
 		return err
 	}
+	// A null is an absent property: a projection answers it for each property that the entity does not have.
+	// Annotations are read with the property that they are of.
 	if m.value[0] == 'n' || strings.HasSuffix(m.name, typeSuffix) || strings.HasPrefix(m.name, "odata.") {
 		return nil
 	}
@@ -86,6 +88,8 @@ func nullable(b []byte) (string, error) {
 // it.
 // https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations#property-types-in-a-json-feed
 func (r *reader) typeOf(i int, m member) (edm, error) {
+	// Azure and Lazuli write the annotation before its property, others after it. The loop over all is for the rest:
+	// it would take the square of the number of properties for each entity.
 	if i > 0 && annotates(r.members[i-1].name, m.name) {
 		return parseType(r.members[i-1].value)
 	}
@@ -105,6 +109,7 @@ func (r *reader) typeOf(i int, m member) (edm, error) {
 	case '{', '[':
 		return "", errJSON
 	}
+	// Numbers of the other types are sent as text with an annotation.
 	if bytes.ContainsAny(m.value, ".eE") {
 		return edmDouble, nil
 	}

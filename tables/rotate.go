@@ -31,6 +31,7 @@ func (t *Table[T]) Rotate(ctx context.Context) (rotated int, err error) {
 			if !t.isStale(r) {
 				return nil
 			}
+			// An update that changes nothing: it decrypts, encrypts by the current key, and repeats on a conflict.
 			err := t.Update(ctx, r.key, func(*T) error { return nil })
 			if errors.Is(err, ErrNotFound) {
 				return nil

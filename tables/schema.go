@@ -85,6 +85,8 @@ func schemaOf(t reflect.Type, projection bool) (*schema, error) {
 	}
 	s := &schema{typ: t, byName: map[string]int{}}
 	var errs []error
+	// Problems are collected, since a programmer wants to see all of them at once: each attempt is a build and a
+	// start.
 	s.addFields(t, nil, func(field string, err error) { errs = append(errs, fmt.Errorf("field %s: %w", field, err)) })
 	errs = append(errs, s.findMethods())
 	if !projection {
@@ -108,12 +110,17 @@ func schemaOf(t reflect.Type, projection bool) (*schema, error) {
 func (s *schema) addFields(t reflect.Type, at []int, fail func(string, error)) {
 	for i := range t.NumField() {
 		f := t.Field(i)
+		// A copy: the index is kept in the schema, and an append to at itself would share its array with the sibling
+		// fields.
 		index := append(append([]int(nil), at...), i)
 		tag, tagged := f.Tag.Lookup("table")
 		name, options, _ := strings.Cut(tag, ",")
 		if name == "-" && options == "" {
 			continue
 		}
+		// As in encoding/json, the fields of an embedded struct are the outer struct's own, unless a tag names it as
+		// one property. This comes before the test for exported fields: the fields of an embedded struct of a private
+		// type are promoted too.
 		if f.Anonymous && !tagged && f.Type.Kind() == reflect.Struct && f.Type != timeType {
 			s.addFields(f.Type, index, fail)
 			continue
@@ -124,6 +131,7 @@ func (s *schema) addFields(t reflect.Type, at []int, fail func(string, error)) {
 			}
 			continue
 		}
+		// FieldByIndex panics at a nil pointer on its way, so that each read and write would have to test for it.
 		if f.Anonymous && !tagged && f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
 			fail(f.Name, errors.New("an embedded struct cannot be a pointer"))
 			continue
@@ -138,6 +146,8 @@ func (s *schema) addFields(t reflect.Type, at []int, fail func(string, error)) {
 }
 
 func (s *schema) addField(f reflect.StructField, name, options string, index []int) error {
+	// The keys, the Timestamp and the ETag are system properties: they have places of their own in the schema, and
+	// never stand among the properties that are written.
 	if f.Type == etagType {
 		return claim(&s.etag, index, "an ETag")
 	}
@@ -160,6 +170,7 @@ func (s *schema) addField(f reflect.StructField, name, options string, index []i
 	if !validPropertyName(name) {
 		return fmt.Errorf("%q is not a property name: letters, digits and _, not beginning with a digit", name)
 	}
+	// A property with this name would be taken for the description of the encryption when the entity is read.
 	if strings.HasPrefix(name, metadataPrefix) {
 		return fmt.Errorf("the property name %q is reserved for client-side encryption", name)
 	}
@@ -178,9 +189,11 @@ func (s *schema) addField(f reflect.StructField, name, options string, index []i
 		}
 	}
 	switch {
+	// json comes before the SDK's types: as JSON text even those can be stored.
 	case asJSON:
 		p.codec = jsonCodec
 		switch f.Type.Kind() {
+		// The service has no null. Without this, a nil value would be stored as the text "null".
 		case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
 			p.codec.absent = func(v reflect.Value) bool { return v.IsNil() }
 		case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128:
@@ -194,6 +207,8 @@ func (s *schema) addField(f reflect.StructField, name, options string, index []i
 			return fmt.Errorf("%w; the option json stores any value as text", err)
 		}
 	}
+	// An embedded struct may bring a name that the outer one has. The service would refuse the double property at each
+	// write; here the first use of the type says which two fields they are.
 	if i, taken := s.byName[name]; taken {
 		return fmt.Errorf("the property %s is also that of the field %s", name, s.properties[i].field)
 	}
@@ -213,6 +228,7 @@ func claim(place *[]int, index []int, what string) error {
 // findMethods finds the methods that compute keys. The linker recognises lookups of methods by a constant name, and
 // needs to keep no others.
 func (s *schema) findMethods() error {
+	// The methods of the pointer include those of the value.
 	t := reflect.PointerTo(s.typ)
 	partition, hasPartition := t.MethodByName("PartitionKey")
 	row, hasRow := t.MethodByName("RowKey")
@@ -311,6 +327,8 @@ func (s *schema) decode(e *raw, v reflect.Value) error {
 			continue
 		}
 		p := &s.properties[at]
+		// A client that may write to the table could replace ciphertext by plain text of its choice. A field that must be
+		// encrypted takes nothing else.
 		if p.encrypt && !stored.decrypted {
 			return fmt.Errorf("field %s: %w", p.field, ErrNotEncrypted)
 		}

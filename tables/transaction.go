@@ -242,6 +242,7 @@ func (tx *Transaction) prepare(ctx context.Context) ([]aztables.TransactionActio
 		if c.key.PartitionKey == "" {
 			return nil, fail(errEmptyPartition)
 		}
+		// Checked here and not by the service, whose answer does not say which change is wrong.
 		if c.key.PartitionKey != tx.changes[0].key.PartitionKey {
 			return nil, fail(ErrManyPartitions)
 		}
@@ -249,6 +250,7 @@ func (tx *Transaction) prepare(ctx context.Context) ([]aztables.TransactionActio
 			return nil, fail(ErrDuplicate)
 		}
 		seen[c.key.RowKey] = true
+		// An estimate of the request's size from above: the service refuses more than 4 MiB.
 		if size += tx.sizeOf(c); size > maxTransactionSize {
 			return nil, fail(ErrTooLarge)
 		}

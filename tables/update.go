@@ -37,6 +37,7 @@ func (t *Table[T]) updateLoop(ctx context.Context, k Key, change func(*T) error)
 		if err := change(&e); err != nil {
 			return err
 		}
+		// Another key would make a second entity, and leave this one.
 		if got, err := t.Key(&e); err != nil || got != k {
 			return errors.Join(err, fmt.Errorf("the change made another key of it, %+v", got))
 		}
@@ -44,6 +45,7 @@ func (t *Table[T]) updateLoop(ctx context.Context, k Key, change func(*T) error)
 		if err != nil {
 			return err
 		}
+		// On condition of the ETag that was read: after a change in between, the entity is read again and changed again.
 		err = addressed(ctx, k, body, func(ctx context.Context, body []byte) error {
 			_, err := t.client.UpdateEntity(ctx, body,
 				&aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace, IfMatch: &r.etag})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
 )
 
 // policyPermissions are the permissions that a stored access policy of a table may have: query, add, update, delete.

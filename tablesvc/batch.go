@@ -10,9 +10,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // entityGroupTransaction is Entity Group Transaction: all of its changes happen in one transaction of the store, or
@@ -38,7 +38,7 @@ func (s *Service) entityGroupTransaction(c *call) error {
 	for range b.extra {
 		w.single(&part{}, c.format, c.failure(c.format, errInvalidInput, -1))
 	}
-	m.answer = w.bytes()
+	m.answer = w.end()
 	err = c.Body(http.StatusAccepted, "multipart/mixed; boundary="+w.boundary, m.answer)
 	// ReadBodyInto may have taken larger memory. The answer is sent, so that nothing refers to it any more.
 	m.body = body
@@ -87,6 +87,7 @@ func (m *batchMemory) release() {
 type step struct {
 	part     *part
 	mutation *state.Mutation
+	request  writeRequest // without the body
 	format   format
 	form     entity.Form
 	prefer   string
@@ -110,7 +111,7 @@ func (s *Service) changeSet(c *call, parts []part, w *batchWriter, m *batchMemor
 				tag = at.DateTimeETag()
 			}
 			st := &steps[i]
-			w.change(st.part, st.format, st.answer(results[i], tag))
+			w.change(st.part, st.format, st.answer(&w.room, results[i], tag))
 		}
 		w.endChanges()
 		return nil
@@ -172,10 +173,18 @@ func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string
 		}
 		st := &steps[i]
 		st.mutation = &mutations[i]
-		table, err := st.read(c, &parts[i], room)
-		if err != nil {
+		// Most transactions have the same kind of change a hundred times, with the same lines before the bodies.
+		if i > 0 && parts[i].sameHead(&parts[i-1]) {
+			head := steps[i-1]
+			head.mutation = st.mutation
+			*st = head
+		} else if err := st.readHead(c, &parts[i]); err != nil {
 			return nil, "", &state.MutationError{Index: i, Err: err}
 		}
+		if err := st.readBody(c, &parts[i], room); err != nil {
+			return nil, "", &state.MutationError{Index: i, Err: err}
+		}
+		table := st.request.address.table
 		if i == 0 {
 			name = table
 		}
@@ -198,44 +207,55 @@ func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string
 	return steps, name, nil
 }
 
-// read parses one change and checks that the caller may make it. room is as in [entity.Rules].
-func (st *step) read(c *call, p *part, room []byte) (table string, err error) {
+// readHead parses what stands before the body of a change, and checks that the caller may make it.
+func (st *step) readHead(c *call, p *part) error {
 	path, query := p.target(c)
 	a, err := parsePath(path)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if option(query, "comp") != "" {
-		return "", errInvalidInput
+		return errInvalidInput
 	}
+	// Headers of the part count, not those of the batch: each part is a request of its own.
 	accept, _ := p.get("Accept")
 	if st.format, err = acceptedFormat(c.version, option(query, "$format"), accept); err != nil {
-		return "", err
+		return err
 	}
 	ch, need, err := p.change(a.level)
 	if err != nil {
-		return "", err
+		return err
 	}
+	// Before the body is parsed: a caller without the permission must not learn what is wrong with its entity.
 	if err := c.checkPart(a.table, need); err != nil {
-		return "", err
+		return err
 	}
-	w := writeRequest{change: ch, address: a, version: c.version, body: p.body, room: room}
+	w := writeRequest{change: ch, address: a, version: c.version}
 	w.contentType, _ = p.get("Content-Type")
 	w.ifMatch, w.hasIfMatch = p.get("If-Match")
 	_, w.hasIfNoneMatch = p.get("If-None-Match")
-	if err = w.mutation(st.mutation); err != nil {
-		return "", err
-	}
-	st.part = p
 	prefer, _ := p.get("Prefer")
-	st.prefer = c.preference(prefer)
+	st.request, st.prefer = w, c.preference(prefer)
 	st.form = entity.Form{Metadata: st.format.metadata, Base: c.Base, Account: c.Account, Table: a.table}
-	return a.table, c.checkScope(st.mutation.Partition, st.mutation.Row)
+	return nil
+}
+
+// readBody parses the change of a part whose head was parsed. room is as in [entity.Rules].
+func (st *step) readBody(c *call, p *part, room []byte) error {
+	st.part = p
+	w := st.request
+	w.body, w.room = p.body, room
+	if err := w.mutation(st.mutation); err != nil {
+		return err
+	}
+	// A SAS may have a range of keys, and each part must be within it.
+	return c.checkScope(st.mutation.Partition, st.mutation.Row)
 }
 
 // change returns the change that a part asks for and the permission that it needs, as operations.go does for requests.
 func (p *part) change(level frontend.Level) (state.Change, auth.Need, error) {
 	method := p.method
+	// X-HTTP-Method is for clients that can only POST; on another method it would say two things.
 	if override, ok := p.get("X-HTTP-Method"); ok {
 		if method != http.MethodPost {
 			return 0, auth.Need{}, errMethodOverrideVerb
@@ -248,6 +268,7 @@ func (p *part) change(level frontend.Level) (state.Change, auth.Need, error) {
 		return 0, auth.Need{}, errMethodNotAllowed
 	case method == http.MethodPost && level == onTable:
 		return state.Insert, needInsert, nil
+	// The methods below need an entity; for other levels the answer is the one at the end.
 	case level != onEntity:
 	case method == http.MethodPut && conditional:
 		return state.Update, needUpdate, nil
@@ -265,6 +286,7 @@ func (p *part) change(level frontend.Level) (state.Change, auth.Need, error) {
 
 // checkPart returns an error if the caller of a transaction does not have the permission that one of its parts needs.
 func (c *call) checkPart(table string, need auth.Need) error {
+	c.BatchTable = table
 	if only, limited := c.caller.Table(); limited && !strings.EqualFold(only, table) {
 		return auth.ErrAuthorizationFailure
 	}
@@ -286,14 +308,14 @@ func (p *part) format(c *call) format {
 }
 
 // answer returns the answer to a change that succeeded. tag is the entity tag of r.
-func (st *step) answer(r entity.Record, tag string) answer {
+func (st *step) answer(room *answerMemory, r entity.Record, tag string) answer {
 	switch st.mutation.Change {
 	case state.Insert:
-		return insertAnswer(st.form, st.prefer, st.format, st.mutation, r, tag)
+		return room.insert(st.form, st.prefer, st.format, inserted{st.mutation, r, tag})
 	case state.Remove:
 		return answer{status: http.StatusNoContent}
 	}
-	return answer{status: http.StatusNoContent, headers: []wire.Detail{{Name: "ETag", Value: tag}}}
+	return answer{status: http.StatusNoContent, etag: tag}
 }
 
 // failure returns the answer to a part that failed. index is its number, or negative for none.
@@ -329,6 +351,7 @@ func (s *Service) tryBatchQuery(c *call, p *part) (answer, format, error) {
 	if err := c.checkPart(q.table, needQuery); err != nil {
 		return answer{}, format{}, err
 	}
+	// comp= asks for another operation, which a batch cannot hold.
 	if q.Comp != "" {
 		return answer{}, q.format, errInvalidInput
 	}
@@ -336,7 +359,7 @@ func (s *Service) tryBatchQuery(c *call, p *part) (answer, format, error) {
 	case onEntity:
 		body, at, err := s.readOne(q, nil)
 		return answer{status: http.StatusOK, contentType: q.format.contentType("entry"), body: body,
-			headers: []wire.Detail{{Name: "ETag", Value: at.DateTimeETag()}}}, q.format, err
+			etag: at.DateTimeETag()}, q.format, err
 	case onTable, onPartition:
 		options, err := q.parseQuery()
 		if err != nil {
@@ -353,6 +376,7 @@ func (s *Service) tryBatchQuery(c *call, p *part) (answer, format, error) {
 func (c *call) inner(p *part) (*call, error) {
 	path, query := p.target(c)
 	hr := c.HTTP.Clone(c.HTTP.Context())
+	// A copy with the part's own headers: the batch's conditions and content type are not the query's.
 	hr.Method, hr.Header = http.MethodGet, make(http.Header, len(p.header))
 	for _, h := range p.header {
 		hr.Header.Add(h.Name, h.Value)
@@ -365,9 +389,11 @@ func (c *call) inner(p *part) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The path of a part may name another account, for which the caller was not authenticated.
 	if r.Account != c.Account {
 		return nil, auth.ErrAuthorizationFailure
 	}
+	// One request for log, limits and throttling.
 	r.ID, r.Version, r.Admit = c.ID, c.Version, c.Admit
 	q := &call{Request: r, caller: c.caller, version: c.version}
 	if q.address, err = parsePath(r.RawPath); err != nil {

@@ -40,6 +40,13 @@ func (p *part) get(name string) (value string, ok bool) {
 	return "", false
 }
 
+// sameHead reports whether p and a part before it have the same lines before their bodies. It may miss that they do:
+// [partReader] keeps what it has parsed last.
+func (p *part) sameHead(before *part) bool {
+	return p.method == before.method && p.uri == before.uri && len(p.header) == len(before.header) &&
+		(len(p.header) == 0 || &p.header[0] == &before.header[0])
+}
+
 // maxChanges bounds the changes in one transaction.
 const maxChanges = 100
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 )
 
 // batchWriter writes the answer to a transaction, byte for byte as Azure does: CRLF everywhere, one blank line after a
@@ -15,6 +15,7 @@ type batchWriter struct {
 	call            *call
 	buf             []byte
 	boundary, inner string
+	room            answerMemory
 }
 
 // answerRoom is the approximate size in bytes of the answer to one change.
@@ -42,6 +43,12 @@ func (w *batchWriter) line(parts ...string) {
 	for _, s := range parts {
 		w.buf = append(w.buf, s...)
 	}
+	w.buf = append(w.buf, "\r\n"...)
+}
+
+// bytes writes a line that ends with value.
+func (w *batchWriter) bytes(name string, value []byte) {
+	w.buf = append(append(w.buf, name...), value...)
 	w.buf = append(w.buf, "\r\n"...)
 }
 
@@ -91,6 +98,15 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 	if a.body != nil {
 		w.line("Content-Type: ", a.contentType)
 	}
+	if a.location != nil {
+		w.bytes("Location: ", a.location)
+	}
+	if a.located {
+		w.bytes("DataServiceId: ", a.location)
+	}
+	if a.etag != "" {
+		w.line("ETag: ", a.etag)
+	}
 	for _, h := range a.headers {
 		w.line(h.Name, ": ", h.Value)
 	}
@@ -105,8 +121,8 @@ func preferenceApplies(method string, status int) bool {
 	return method == http.MethodPost || method == http.MethodPut || status < 400 && method != http.MethodDelete
 }
 
-// bytes ends the answer and returns it.
-func (w *batchWriter) bytes() []byte {
+// end ends the answer and returns it.
+func (w *batchWriter) end() []byte {
 	w.line("--", w.boundary, "--")
 	return w.buf
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // The benchmarks call handlers without a connection and without a signature: what is measured is the service, its

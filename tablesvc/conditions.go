@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // parseIfMatch parses If-Match: "*", or a tag W/"datetime'...'" with its colons encoded or not. Other text in quotes

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 func TestParseIfMatch(t *testing.T) {

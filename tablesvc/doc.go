@@ -13,8 +13,8 @@
 //   - batch.go, batch_read.go, batch_write.go: entity group transactions.
 //   - feed.go: waiting for a table's changes, an extension.
 //
-// The state is in internal/state: records, keys, the state machine of an entity, background deletion, the checker. The
-// data model with its JSON and Atom forms is in internal/entity, $filter and its planner in internal/filter.
+// The state is in internal/state/table: records, keys, the state machine of an entity, background deletion, the
+// checker. Below it are the data model with its JSON and Atom forms (entity), and $filter with its planner (filter).
 //
 // https://learn.microsoft.com/rest/api/storageservices/table-service-rest-api
 package tablesvc

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
+	"github.com/lazuli-storage/lazuli/internal/state/table/filter"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // queryEntities is Query Entities of a table or of one of its partitions.
@@ -23,12 +23,14 @@ func (s *Service) queryEntities(c *call) error {
 	if err != nil {
 		return err
 	}
+	// A page may have megabytes; its buffer is used again by the next query.
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
 	var p page
 	err = s.waitForEntity(c, &q, func() (found bool, err error) {
 		p, err = s.read(c, &q, (*buf)[:0])
 		if err == nil {
+			// The body may have grown into another array. Kept even when the wait goes on, so that the next attempt has it.
 			*buf = p.body
 		}
 		return p.returned > 0, err
@@ -91,6 +93,7 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err
 	if err != nil {
 		return nil, 0, err
 	}
+	// Keys that no entity can have are an error of the request, not a missing entity.
 	for _, key := range [...]string{c.partition, c.row} {
 		if err := entity.CheckKey(key); err != nil {
 			return nil, 0, err
@@ -104,6 +107,7 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err
 		return nil, 0, err
 	}
 	matches := true
+	// The record belongs to the transaction: it is rendered inside, and only bytes leave.
 	err = s.state.ViewEntity(c.Account, c.table, partition, row, func(r entity.Record) {
 		if matches = wanted.Match(&filter.Entity{PartitionKey: partition, RowKey: row, Record: r}); !matches {
 			return

@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 )
 
 // maxBody bounds the body of a request in bytes. An entity has 1 MiB by Azure's formula; escapes make its JSON larger.
@@ -127,6 +127,7 @@ func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.R
 	if err := w.mutation(m); err != nil {
 		return nil, nil, err
 	}
+	// Keys may come from the body, so the range of a SAS is checked after it was parsed, and before anything is written.
 	if err := c.checkScope(m.Partition, m.Row); err != nil {
 		return nil, nil, err
 	}
@@ -143,6 +144,7 @@ func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.R
 			return []entity.Record{r}, err
 		})
 	}
+	// Waiting queries are woken after the commit: woken before, they would read the old entity and wait on.
 	if err == nil {
 		s.changed(c.Account, c.table, m)
 	}
@@ -156,10 +158,14 @@ func (s *Service) insertEntity(c *call) error {
 	if err != nil {
 		return err
 	}
-	a := insertAnswer(c.form(), c.preference(c.Header("Prefer")), c.format, m, r, r.Timestamp().DateTimeETag())
-	for _, h := range a.headers {
-		c.Set(h.Name, h.Value)
+	var room answerMemory
+	a := room.insert(c.form(), c.preference(c.Header("Prefer")), c.format, inserted{m, r, r.Timestamp().DateTimeETag()})
+	location := string(a.location)
+	c.Set("Location", location)
+	if a.located {
+		c.Set("DataServiceId", location)
 	}
+	c.Set("ETag", a.etag)
 	if a.body == nil {
 		c.Set("Content-Length", "0")
 		return c.Status(http.StatusNoContent)
@@ -169,7 +175,12 @@ func (s *Service) insertEntity(c *call) error {
 
 // answer is the answer to a request, alone or in a batch. Without content, body is nil.
 type answer struct {
-	status      int
+	status int
+	// location is the address of an entity that was inserted; located says that it is in DataServiceId as well.
+	location []byte
+	located  bool
+	etag     string // "" for none
+	// headers are those of a page.
 	headers     []wire.Detail
 	contentType string
 	body        []byte
@@ -179,23 +190,31 @@ type answer struct {
 	unpreferred bool
 }
 
-// insertAnswer returns the answer to an insert: the entity, or only its location. tag is the entity tag of r.
-func insertAnswer(f entity.Form, prefer string, as format, m *state.Mutation, r entity.Record, tag string) answer {
-	var room [256]byte
-	location := string(entity.AppendAddress(append(append(room[:0], f.Base...), '/'), f.Table, m.Partition, m.Row))
-	etag := wire.Detail{Name: "ETag", Value: tag}
+// answerMemory is memory for the answers to inserts. Each of them is valid until the next.
+type answerMemory struct{ location, body []byte }
+
+// inserted is an entity that was inserted, with its tag.
+type inserted struct {
+	mutation *state.Mutation
+	record   entity.Record
+	tag      string
+}
+
+// insert returns the answer to an insert: the entity, or only its location.
+func (room *answerMemory) insert(f entity.Form, prefer string, as format, e inserted) answer {
+	m := e.mutation
+	room.location = append(append(room.location[:0], f.Base...), '/')
+	room.location = entity.AppendAddress(room.location, f.Table, m.Partition, m.Row)
 	if prefer == preferNoContent {
-		return answer{status: http.StatusNoContent,
-			headers: []wire.Detail{{Name: "Location", Value: location}, {Name: "DataServiceId", Value: location}, etag}}
+		return answer{status: http.StatusNoContent, location: room.location, located: true, etag: e.tag}
 	}
-	a := answer{status: http.StatusCreated, headers: []wire.Detail{{Name: "Location", Value: location}, etag},
-		contentType: as.contentType("entry")}
 	if as.atom {
-		a.body = f.AppendAtom(nil, m.Partition, m.Row, r)
+		room.body = f.AppendAtom(room.body[:0], m.Partition, m.Row, e.record)
 	} else {
-		a.body = f.AppendJSON(nil, m.Partition, m.Row, r)
+		room.body = f.AppendJSON(room.body[:0], m.Partition, m.Row, e.record)
 	}
-	return a
+	return answer{status: http.StatusCreated, location: room.location, etag: e.tag, contentType: as.contentType("entry"),
+		body: room.body}
 }
 
 // form returns the form in which the entities of the call's table are rendered.

@@ -5,12 +5,12 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// The errors of the Table service, in addition to those of package wire and of the data model in internal/entity.
+// The errors of the Table service, in addition to those of package wire and of the data model, package entity.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
 var (
 	// errTableNotFound: an operation names a table that does not exist. Reading one entity, Delete Table and Query Tables
@@ -103,6 +103,7 @@ var azureErrors = wire.Answers{
 	state.ErrEntityExists:    errEntityAlreadyExists,
 	state.ErrConditionNotMet: errUpdateCondition,
 	store.ErrUnavailable:     errNoMajority,
+	store.ErrNodeDisk:        wire.ErrDisk,
 	store.ErrUnknown:         errUnknownOutcome,
 }
 

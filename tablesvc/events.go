@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 )
 
 // entityTypes are the types of events that a mutation can have.
@@ -23,7 +23,7 @@ func entityTypes(change state.Change) []string {
 
 // entityEvents returns the events of mutations, nil if no subscription wants one of them.
 func (s *Service) entityEvents(c *call, table string, list ...*state.Mutation) (events []*changes.Event) {
-	if s.common.Changes == nil || analyticsTable(table) {
+	if s.common.Changes == nil || entity.AnalyticsTable(table) {
 		return nil
 	}
 	for i, m := range list {
@@ -61,6 +61,8 @@ func (s *Service) recordEntities(c *call, list []*state.Mutation, events []*chan
 		if records, err = apply(); err != nil {
 			return azureError(err)
 		}
+		// Events are described after apply, inside Record: only now the new records exist, and only now the log may have
+		// them.
 		for i, e := range events {
 			if e != nil {
 				describe(e, list[i], records[i])
@@ -68,6 +70,7 @@ func (s *Service) recordEntities(c *call, list []*state.Mutation, events []*chan
 		}
 		return nil
 	})
+	// The error of the state first, as Record has seen it mapped to the answer.
 	if err != nil {
 		return err
 	}
@@ -87,7 +90,7 @@ func describe(e *changes.Event, m *state.Mutation, r entity.Record) {
 
 // tableEvents returns the event of a change of a table, nil if no subscription wants it.
 func (s *Service) tableEvents(c *call, kind, table string) []*changes.Event {
-	if analyticsTable(table) || !s.common.Changes.Wants(c.Account, kind) {
+	if entity.AnalyticsTable(table) || !s.common.Changes.Wants(c.Account, kind) {
 		return nil
 	}
 	return []*changes.Event{{Type: kind, Subject: changes.TableSubject(table), Data: map[string]any{"table": table}}}

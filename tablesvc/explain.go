@@ -3,8 +3,8 @@ package tablesvc
 import (
 	"strconv"
 
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
+	"github.com/lazuli-storage/lazuli/internal/state/table/filter"
 )
 
 // The explain mode: a request with headerExplain is answered with the cost of its query. docs/tables.md describes the

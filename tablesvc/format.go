@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 )
 
 // format is the form of an answer.

@@ -23,6 +23,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/signer"
@@ -80,14 +82,15 @@ func (f *fixture) open(options ...func(*Config)) {
 }
 
 // check runs the checker over the closed file.
-func (f *fixture) check() Counts {
+func (f *fixture) check() state.Counts {
 	f.t.Helper()
-	db, err := Open(f.path, store.Options{ReadOnly: true})
+	db, err := state.OpenFile(f.path, store.Options{ReadOnly: true})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	defer db.Close()
-	n, err := Check(db, func(found Finding) { f.t.Errorf("checker: %v", found) })
+	values := state.Values{Properties: properties.Check, Policies: properties.CheckPolicies}
+	n, err := state.Check(db, values, func(found state.Finding) { f.t.Errorf("checker: %v", found) })
 	if err != nil {
 		f.t.Error(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
 )
 
 // The history of one entity under concurrent changes is checked against this model: a register that is absent, or has

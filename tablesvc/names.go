@@ -3,7 +3,7 @@ package tablesvc
 import (
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 )
 
 // checkTableName returns an error for names outside the rules and for the reserved name.
@@ -18,11 +18,4 @@ func checkTableName(name string) error {
 		return errTableNameLength
 	}
 	return errTableName
-}
-
-// analyticsTable reports whether a name is one of Storage Analytics' tables. They are hidden from lists, and only the
-// system itself creates and fills them.
-// https://learn.microsoft.com/rest/api/storageservices/storage-analytics-metrics-table-schema
-func analyticsTable(name string) bool {
-	return len(name) > 8 && strings.EqualFold(name[:8], "$Metrics") && entity.TableName(name[1:])
 }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/budget"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
+	"github.com/lazuli-storage/lazuli/internal/state/table/filter"
 )
 
 // Limits of one answer, in addition to [maxResults].
@@ -174,7 +174,8 @@ type pageWriter struct {
 	query *query
 	page  page
 	work  *budget.Work
-	err   error  // the end of the request's context
+	err   error // the end of the request's context
+	json  *entity.JSONList
 	start []byte // the page is appended to it
 	buf   []byte
 	// returned are the entities of the page by partition, if counts is set.
@@ -203,6 +204,7 @@ func (w *pageWriter) Begin(plan filter.Plan) {
 	if w.query.atom {
 		w.buf = w.query.form.AppendAtomListStart(w.start)
 	} else {
+		w.json = w.query.form.List()
 		w.buf = w.query.form.AppendJSONListStart(w.start)
 	}
 }
@@ -227,15 +229,14 @@ func (w *pageWriter) Visit(e *filter.Entity) (more bool) {
 		return true
 	}
 	mark := len(w.buf)
-	f := &w.query.form
 	switch {
 	case w.query.atom:
-		w.buf = f.AppendAtomEntity(w.buf, e.PartitionKey, e.RowKey, e.Record)
+		w.buf = w.query.form.AppendAtomEntity(w.buf, e.PartitionKey, e.RowKey, e.Record)
 	default:
 		if p.returned > 0 {
 			w.buf = append(w.buf, ',')
 		}
-		w.buf = f.AppendJSONEntity(w.buf, e.PartitionKey, e.RowKey, e.Record)
+		w.buf = w.json.Append(w.buf, e.PartitionKey, e.RowKey, e.Record)
 	}
 	// The entity begins the next page instead. A page has at least one, however large, or clients would never come past
 	// it.

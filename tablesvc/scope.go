@@ -2,7 +2,7 @@ package tablesvc
 
 import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
 )
 
 // scope returns the range of keys that a table's shared access signature limits the caller to: from (startpk, startrk)

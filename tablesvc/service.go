@@ -11,9 +11,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // Config configures a service.
@@ -52,6 +52,7 @@ func New(c Config) (*Service, error) {
 		log = slog.Default()
 	}
 	var err error
+	// Before the state, whose log may bring changes of properties as soon as it is open.
 	s.properties = properties.NewRegistry(wire.Table, c.Features,
 		properties.Backend{Change: s.changeProperties, Reports: c.Store.Log != nil}, log)
 	if s.state, err = state.Open(c.Path, c.Store, s.follower(), log); err != nil {
@@ -82,6 +83,9 @@ func (s *Service) follower() state.Follower {
 		Changed:    func(account, table string) { s.common.Board.Touch(boardKey(account, table)) },
 	}
 }
+
+// Database returns the database, to be pinned with those of the other services.
+func (s *Service) Database() *store.DB { return s.state.Database() }
 
 // Replication returns the state of the replicated log; ok is false for a service of a single machine.
 func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }

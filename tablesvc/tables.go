@@ -13,9 +13,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/budget"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/table"
+	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
+	"github.com/lazuli-storage/lazuli/internal/state/table/filter"
 )
 
 // createTable is Create Table.
@@ -29,7 +29,8 @@ func (s *Service) createTable(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := checkTableName(name); err != nil && !(c.System() && analyticsTable(name)) {
+	// Names that begin with $ are for Storage Analytics, which writes as the server itself.
+	if err := checkTableName(name); err != nil && !(c.System() && entity.AnalyticsTable(name)) {
 		return err
 	}
 	err = s.common.Changes.Record(c.Request, s.tableEvents(c, changes.TableCreated, name), func() error {
@@ -112,6 +113,7 @@ func (s *Service) queryTables(c *call) error {
 		if err != nil {
 			return err
 		}
+		// The name is the place; the time of creation behind it is not needed to go on.
 		from, _, _ = strings.Cut(text, "\x01")
 	}
 	names, next, err := s.listTables(c, from, limit, f)
@@ -133,13 +135,15 @@ func (s *Service) listTables(c *call, from string, limit int, f filter.Filter) (
 	work, scanned := c.Work(), 0
 	var ended error
 	err = s.state.ListTables(c.Account, from, func(t state.Table) bool {
+		// A page ends when its work is spent, if it has seen a table: without that, a page of one expensive table would
+		// return no progress.
 		if ended = work.Spend(100 + f.Work(&filter.Entity{})); ended != nil && (scanned > 0 || !budget.EndsPage(ended)) {
 			next = tableToken(t)
 			return false
 		}
 		scanned++
 		switch {
-		case analyticsTable(t.Name) || !matchesTable(f, t):
+		case entity.AnalyticsTable(t.Name) || !matchesTable(f, t):
 			return true
 		case len(names) == limit:
 			next = tableToken(t)
@@ -148,6 +152,7 @@ func (s *Service) listTables(c *call, from string, limit int, f filter.Filter) (
 		names = append(names, t.Name)
 		return true
 	})
+	// Other ends, such as a client that has left, are errors of the request.
 	if err == nil && ended != nil && !budget.EndsPage(ended) {
 		err = ended
 	}

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
+	"github.com/lazuli-storage/lazuli/internal/sdk/hostrow"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
@@ -44,6 +46,9 @@ func New(config Config) *App {
 	return a
 }
 
+// HostID returns the Config.HostID of the app, or the default that it has without one.
+func (a *App) HostID() string { return a.config.HostID }
+
 // Function is a registered handler with its trigger.
 type Function struct {
 	name     string
@@ -54,6 +59,7 @@ type Function struct {
 	listen func(a *App, f *Function, storage *Storage) (listener, error)
 	stats  stats
 	gate   gate
+	batch  batchHandler                 // of a queue trigger whose handler gets several messages a call
 	blobs  atomic.Pointer[blobListener] // of a blob trigger that runs
 }
 
@@ -75,10 +81,18 @@ func (f *Function) source() []any {
 		return []any{"table", s.table}
 	case timerTrigger:
 		return []any{"schedule", s.schedule}
-	case orchestrationTrigger, activityTrigger, entityTrigger:
+	case orchestrationTrigger, activityTrigger, entityTrigger, scheduleTrigger:
 		return nil
 	}
-	return []any{"queue", s.queueName}
+	return []any{"queue", strings.Join(f.queues(), ", ")}
+}
+
+// queues returns the names of the queues that a function of the queue trigger listens to.
+func (f *Function) queues() []string {
+	if p := f.settings.priority; p != nil {
+		return p.names
+	}
+	return []string{f.settings.queueName}
 }
 
 // Name returns the name under which the function is registered.
@@ -105,10 +119,16 @@ func (a *App) Queue(name string, h QueueHandler, options ...QueueOption) *Functi
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}
+	if p := f.settings.priority; p != nil && len(p.names) > 0 {
+		f.settings.queueName = p.names[0]
+	}
 	if err := f.settings.validateQueue(); err != nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
 	}
 	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
+		if f.settings.priority != nil {
+			return newPriorityListener(a, f, storage, h)
+		}
 		return newQueueListener(a, f, storage, h)
 	}
 	return f
@@ -169,7 +189,7 @@ func (a *App) Wake(queue string) {
 		return
 	}
 	for i, f := range a.functions {
-		if f.trigger == queueTrigger && f.settings.queueName == queue {
+		if f.trigger == queueTrigger && slices.Contains(f.queues(), queue) {
 			r.listeners[i].wake()
 		}
 	}
@@ -181,7 +201,11 @@ func (a *App) Run(ctx context.Context) error {
 	if !a.config.KeepGC {
 		defer gctuner.Default.Start()()
 	}
-	if err := a.Start(ctx); err != nil {
+	beat := a.config.Heartbeat
+	if beat == 0 {
+		beat = hostrow.Every
+	}
+	if err := a.start(ctx, beat); err != nil {
 		return err
 	}
 	<-ctx.Done()

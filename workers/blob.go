@@ -160,6 +160,7 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 	l := &blobListener{
 		function: f, pattern: pattern, blobs: storage.Blobs, nudge: newNudge(), every: f.settings.maxPolling,
 		clock: a.config.Clock, log: log,
+		// One process of an app lists the container; the others only handle messages.
 		lock: &singleton{
 			store: store, name: "locks/" + a.config.HostID + "/" + f.name + "/" + scope(f.settings.path) + ".BlobScan",
 			owner:  uuid.NewString(),
@@ -169,6 +170,7 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 	l.followed = l.every
 	if l.every == 0 {
 		l.every, l.followed = 10*time.Second, scanFollowed
+		// A server on this machine answers lists at once, and a developer waits for the result.
 		if storage.Local {
 			l.every = 2 * time.Second
 		}
@@ -176,6 +178,7 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 	if l.messages, err = newQueueListener(a, f, storage, l.handle(h)); err != nil {
 		return nil, err
 	}
+	// All blob triggers share one poison queue, as in the Functions host: a message names its blob and function.
 	l.messages.poisonName = blobPoisonQueue
 	if l.messages.poison, err = a.openQueue(storage, blobPoisonQueue); err != nil {
 		return nil, err

@@ -9,9 +9,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// DefaultConnection is the name of the connection that functions use by default, as in Azure Functions.
-const DefaultConnection = "AzureWebJobsStorage"
-
 // ConnectionFromEnvironment returns the connection string in the first of the environment variables
 // LAZULI_CONNECTION_STRING, AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING that is set, or
 // UseDevelopmentStorage=true. The verbs of the lazuli command use the same order.
@@ -55,6 +52,12 @@ type Config struct {
 	// Durable runs the app's orchestrations and activities: durable.NewEngine of workers/durable. Without it an app cannot
 	// have any.
 	Durable DurableEngine
+	// Heartbeat is the interval at which the app writes what it runs to the table lazuliworkers of its account, for the
+	// dashboard and `lazuli workers ls`; in it, the app reads twice which functions are to be paused. 0 means 10 s for
+	// Run, and none for Start; a negative value means none. It is at least a second.
+	Heartbeat time.Duration
+	// About names the program and its version in that row. The default is of the build: module, version and Go.
+	About string
 	// KeepGC leaves the garbage collector's settings as they are. Otherwise Run lets 40 MiB of garbage, or 30 % of the
 	// live data, accumulate between two collections in place of Go's 100 %, since most of what a worker allocates lives
 	// for one message. The environment variable GOGC has the same effect as KeepGC, and GOMEMLIMIT limits the memory with
@@ -92,13 +95,13 @@ func (c Config) connect(name string) (*Storage, error) {
 	open := OpenStorage
 	switch {
 	case known:
-	case name == DefaultConnection && c.Storage != nil:
+	case name == connstr.DefaultConnection && c.Storage != nil:
 		return c.Storage, nil
-	case name == DefaultConnection && c.Server != nil:
+	case name == connstr.DefaultConnection && c.Server != nil:
 		open = func(string, ...StorageOption) (*Storage, error) { return OpenServer(c.Server) }
-	case name == DefaultConnection && c.ConnectionString != "":
+	case name == connstr.DefaultConnection && c.ConnectionString != "":
 		s = c.ConnectionString
-	case name == DefaultConnection:
+	case name == connstr.DefaultConnection:
 		s = ConnectionFromEnvironment()
 	default:
 		if s = os.Getenv(name); s == "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,17 +37,26 @@ type delivery struct {
 	key  string        // "" if messages are not limited by key
 	turn chan struct{} // closed when the key admits the message; nil if it already does
 
+	batch *batchCall // nil if the handler gets one message a call
+	job   *jobRun    // nil for a message that is no job
+
+	// With WithRateLimitPerKey, attempt is the dequeue count without putBack, the deliveries that were put back; both are
+	// 0 until they are known.
+	attempt, putBack atomic.Int64
+
 	invocation *InvocationContext
 	log        *slog.Logger
 }
 
 func newDelivery(l *queueListener, m receivedMessage, leaseEnd time.Time) *delivery {
 	d := &delivery{l: l, message: m, expires: leaseEnd, facts: messageFacts{dequeueCount: m.dequeueCount}}
+	job, text := jobIn(l.settings.queueName, m.text)
+	d.job = job
 	if l.settings.encoding == Base64 {
-		body, err := base64.StdEncoding.DecodeString(m.text)
+		body, err := base64.StdEncoding.DecodeString(text)
 		d.body, d.facts.undecodable = body, err != nil
 	} else {
-		d.body = []byte(m.text)
+		d.body = []byte(text)
 	}
 	return d
 }
@@ -71,6 +81,14 @@ func (d *delivery) run(soft, hard context.Context) {
 		// The next message of the key begins once this one is settled.
 		defer func() { d.l.keys.leave(d.key, d.turn) }()
 	}
+	if d.job != nil {
+		defer d.l.jobs.remove(d.job)
+		d.log = d.log.With("job", d.job.mark.ID)
+	}
+	if d.l.limits != nil && d.l.limits.keyRate != nil {
+		// Some deliveries were no attempts: rateLimits.admit counts.
+		d.facts.dequeueCount = min(d.facts.dequeueCount, d.l.policy.maxDequeueCount)
+	}
 	event := begin
 	if soft.Err() != nil {
 		event = turnAway
@@ -78,6 +96,8 @@ func (d *delivery) run(soft, hard context.Context) {
 	effect := d.step(event)
 	if effect.kind == doRun {
 		effect = d.runHandler(soft, hard)
+	} else {
+		d.batch.leave() // The others need not wait until this one is settled.
 	}
 	if d.state == settling {
 		// A stop does not end this: a message that was handled would be delivered again.
@@ -88,9 +108,13 @@ func (d *delivery) run(soft, hard context.Context) {
 
 func (d *delivery) newInvocation() *InvocationContext {
 	m := d.message
+	id := uuid.NewString()
+	if d.batch != nil {
+		id = d.batch.id
+	}
 	return &InvocationContext{
 		messageID:    m.id,
-		InvocationID: uuid.NewString(),
+		InvocationID: id,
 		FunctionID:   d.l.hostID + "/" + d.l.function.name,
 		FunctionName: d.l.function.name,
 		TriggerType:  d.l.function.trigger,
@@ -130,6 +154,23 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 				return
 			}
 		}
+		if err := d.l.limits.admit(ctx, soft, d); err != nil {
+			d.batch.leave()
+			returned <- err
+			return
+		}
+		if n := d.attempt.Load(); n > 0 {
+			message.DequeueCount = n
+			d.invocation.RetryContext.RetryCount = int32(n) - 1
+			d.invocation.TriggerMetadata["DequeueCount"] = strconv.FormatInt(n, 10)
+		}
+		if d.job != nil {
+			if err := d.startJob(ctx); err != nil {
+				d.batch.leave()
+				returned <- err
+				return
+			}
+		}
 		close(begun)
 		stats := &d.l.function.stats
 		stats.age.Observe(max(d.l.clock.Now().Sub(d.message.inserted).Seconds(), 0))
@@ -143,6 +184,7 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 	limit, stuck := Timer(never{}), Timer(never{})
 	defer func() { limit.Stop(); stuck.Stop() }()
 	stopping := hard.Done()
+	cancelledJob := d.job.wasCancelled()
 
 	// The first cause sets the time after which the handler counts as stuck; later ones do not extend it.
 	cancelled := false
@@ -174,6 +216,9 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 		case <-stopping:
 			stopping = nil
 			cancelHandler(ErrStopping)
+		case <-cancelledJob:
+			cancelledJob = nil
+			cancelHandler(ErrCancelled)
 		case <-stuck.C():
 			select {
 			case err := <-returned: // while the lease was being renewed, which takes as long as the request
@@ -226,10 +271,16 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 
 // invoke calls the handler through the middleware and converts a panic to an error.
 func (d *delivery) invoke(ctx context.Context, m QueueMessage) error {
+	if d.batch != nil {
+		return d.batch.join(ctx, d.order, m, d.job)
+	}
 	ctx = bind(NewContext(ctx, d.invocation), d.l.bound.app, d.l.bound.storage)
 	d.invocation.call = func(ctx context.Context) error { return d.l.handler(ctx, m) }
 	// Without tracing middleware, messages that the handler sends belong to the trace of this message.
 	ctx = WithTraceParent(ctx, d.invocation.TraceContext.TraceParent)
+	if d.job != nil {
+		ctx = context.WithValue(ctx, jobKey{}, d.job)
+	}
 	d.l.reasons.describe(ctx, d.invocation, d.log)
 	return contain(func() error { return d.l.wrapped(ctx, &MiddlewareContext{d.invocation}) })
 }
@@ -244,17 +295,35 @@ func (d *delivery) queueMessage() QueueMessage {
 
 // finish records the handler's result and returns the action that follows.
 func (d *delivery) finish(ctx context.Context, err error) effect {
+	// Handlers return ctx.Err; why it ended decides whether the attempt counts.
 	err = withCause(ctx, err)
 	d.facts.outcome = err
 	d.facts.interrupted = errors.Is(context.Cause(ctx), ErrStopping) || err == errNotBegun
+	d.facts.cancelled = errors.Is(context.Cause(ctx), ErrCancelled)
+	// Without the deliveries that a limit of rate put back: those were no attempts.
+	if n := d.attempt.Load(); n > 0 {
+		d.facts.dequeueCount = n
+	}
 	stats := &d.l.function.stats
-	var snooze *snoozeError
+	var (
+		snooze *snoozeError
+		back   *putBackError
+	)
 	switch {
+	// No statistics: the handler was not called.
 	case err == errNotBegun:
+	case err == errJobOver:
+		d.facts.outcome = nil
+		d.log.Debug("dropping a message whose job is over")
+	case errors.As(err, &back):
+		stats.putBack.Add(1)
 	case err == nil:
 		stats.end(d.invocation, d.l.clock.Now(), nil)
 	case errors.As(err, &snooze):
 		stats.snooze(d.invocation, d.l.clock.Now(), err)
+	case d.facts.cancelled:
+		stats.cancel(d.invocation, d.l.clock.Now(), err)
+		d.log.Info("the job was cancelled", "err", sdkerr.Short(err))
 	default:
 		stats.end(d.invocation, d.l.clock.Now(), err)
 		stats.fail(d.l.clock.Now(), err)
@@ -269,7 +338,12 @@ func (d *delivery) abandon(ctx context.Context) {
 	d.l.abandoned++
 	d.l.mu.Unlock()
 	d.l.function.stats.stuck.Add(1)
-	dumpStuck(d.log, context.Cause(ctx))
+	dump := func() { dumpStuck(d.log, context.Cause(ctx)) }
+	if d.batch != nil {
+		d.batch.dumped.Do(dump)
+		return
+	}
+	dump()
 }
 
 // settleTimeout limits the requests that settle a message, so that a stop completes if the service does not respond.
@@ -283,6 +357,12 @@ func (d *delivery) settle(ctx context.Context, e effect) {
 	err := d.carryOut(ctx, e)
 	switch {
 	case err == nil:
+		if d.putBack.Load() > 0 && (e.kind == doDelete || e.kind == doPoison || e.kind == doRequeue) {
+			if err := d.l.limits.store.forget(ctx, d.message.id); err != nil {
+				d.log.Warn("cannot delete the count of a message that was put back; it is deleted in a week", "err",
+					sdkerr.Short(err))
+			}
+		}
 	case errors.Is(err, errNotHeld), errors.Is(err, errNoQueue):
 		d.log.Warn("cannot settle the message: another instance received it, or it was deleted", "action", e.kind)
 	default:
@@ -293,6 +373,10 @@ func (d *delivery) settle(ctx context.Context, e effect) {
 }
 
 func (d *delivery) carryOut(ctx context.Context, e effect) error {
+	e, err := d.settleJob(ctx, e)
+	if err != nil {
+		return err
+	}
 	switch e.kind {
 	case doDelete:
 		err := d.deleteMessage(ctx)
@@ -301,6 +385,9 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 		}
 		return err
 	case doRelease:
+		if back := (*putBackError)(nil); errors.As(d.facts.outcome, &back) && !d.facts.interrupted {
+			return d.putBackUntil(ctx, back)
+		}
 		_, err := d.l.queue.update(ctx, d.message, e.delay)
 		if d.facts.interrupted || d.facts.outcome == nil {
 			d.l.function.stats.released.Add(1)
@@ -317,12 +404,15 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 	case doPoison:
 		d.log.Error("message cannot be processed; moving it to the poison queue", "reason", e.reason)
 		// As with a copy, the message is deleted only when it is in the other queue.
-		id, err := putCreating(ctx, d.l.poison, d.message.text)
+		id, err := putCreating(ctx, d.l.poison, d.poisonText())
 		if err != nil {
 			return fmt.Errorf("put to the poison queue: %w", err)
 		}
 		d.l.function.stats.poisoned.Add(1)
 		d.recordPoison(ctx, id, e.reason)
+		if err := d.poisonedJob(ctx, e.reason); err != nil {
+			return err
+		}
 		return d.deleteMessage(ctx)
 	case doLeave:
 		d.log.Error("message cannot be processed and its queue has no poison queue; it stays hidden until its lease ends",
@@ -358,7 +448,7 @@ func putCreating(ctx context.Context, queue queueClient, text string) (string, e
 // message is moved even if its record cannot be written.
 func (d *delivery) recordPoison(ctx context.Context, id, reason string) {
 	r := poison.Record{
-		Queue: d.l.poisonName, ID: id, Source: d.l.settings.queueName, Reason: reason, Attempts: d.message.dequeueCount,
+		Queue: d.l.poisonName, ID: id, Source: d.l.settings.queueName, Reason: reason, Attempts: d.facts.dequeueCount,
 		Function: d.l.function.name, Host: d.l.hostID,
 		Invocation: d.invocation.InvocationID, OriginalID: d.message.id, Inserted: d.message.inserted,
 		Poisoned:    d.l.clock.Now(),

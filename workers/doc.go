@@ -29,6 +29,7 @@
 //
 // # Where to start
 //
-// [App] has the public methods. message_state.go has the rules for messages as one pure function; queue_listener.go
-// polls; delivery.go handles one message.
+// [App] has the methods that register handlers. Package durable has workflows and entities, otelfunc traces, adminhttp
+// the state of apps over HTTP; what is for an engine of workflows is in package engine. In the source, message_state.go
+// has the rules for messages as one pure function; queue_listener.go polls; delivery.go handles one message.
 package workers

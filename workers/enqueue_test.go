@@ -12,7 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/link"
-	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/internal/test/ownserver"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -20,9 +20,8 @@ import (
 // delay and time to live.
 func TestEnqueueShares(t *testing.T) {
 	t.Parallel()
-	lazuli := lazulitest.Start(t)
-	l := &link.Link{Next: lazuli.Client(), Method: http.MethodPost}
-	storage, err := workers.OpenStorage(lazuli.ConnectionString(), workers.WithTransport(l))
+	l := &link.Link{Next: http.DefaultClient, Method: http.MethodPost}
+	storage, err := workers.OpenStorage(ownserver.ConnectionString(), workers.WithTransport(l))
 	check.OK(t, err)
 	const month = 30 * 24 * time.Hour
 	check.OK(t, storage.Enqueue(t.Context(), "created", "first", workers.TimeToLive(month)))

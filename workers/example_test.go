@@ -8,17 +8,14 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/test/ownserver"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// A server of the example's own, so that it can run anywhere. Programs give a connection string instead.
+// exampleStorage opens an account on a server that the examples share. Programs give a connection string of their own.
+// Once an example has ended, its queues are deleted, since the next one may use their names.
 func exampleStorage(queue string, bodies ...string) (storage *workers.Storage, stop func()) {
-	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		panic(err)
-	}
-	storage, err = workers.OpenStorage(s.ConnectionString())
+	storage, err := workers.OpenStorage(ownserver.ConnectionString())
 	if err != nil {
 		panic(err)
 	}
@@ -32,7 +29,19 @@ func exampleStorage(queue string, bodies ...string) (storage *workers.Storage, s
 			panic(err)
 		}
 	}
-	return storage, func() { _ = s.Stop(ctx) }
+	return storage, func() {
+		for pages := storage.Queues.NewListQueuesPager(nil); pages.More(); {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				panic(err)
+			}
+			for _, q := range page.Queues {
+				if _, err := storage.Queues.DeleteQueue(ctx, *q.Name, nil); err != nil {
+					panic(err)
+				}
+			}
+		}
+	}
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -3,6 +3,7 @@ package workers
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -54,12 +55,12 @@ func checkHostStore(t *testing.T, store hostStore, name string) {
 
 func TestFakeHostStore(t *testing.T) { checkHostStore(t, newFakeHost(), "test") }
 
-// CheckAzureHostStore lets the tests of package workers_test, which have an account, check the real store.
-func CheckAzureHostStore(t *testing.T, s *Storage, name string) {
-	t.Helper()
-	store, err := openAzureHost(s)
+func TestAzureHostStore(t *testing.T) {
+	t.Parallel()
+	storage, _ := openOwnStorage(t)
+	store, err := openAzureHost(storage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkHostStore(t, store, name)
+	checkHostStore(t, store, fmt.Sprintf("tests/%d", time.Now().UnixNano()))
 }

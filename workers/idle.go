@@ -23,10 +23,11 @@ var errNotRunning = errors.New("workers: the app is not running")
 // idleEvery is the interval of the checks of WaitIdle.
 const idleEvery = 2 * time.Millisecond
 
-// WaitIdle returns when the app's functions have no work: their queues have no visible message, no handler runs, no
-// timer is due, and, on Lazuli, all changes of blobs and tables have been read. It is meant for tests with a single
-// instance on an account without other writers. It does not wait for hidden messages (retries, delays). Paused
-// functions count as idle. On services without change feeds it waits for a scan of each blob trigger.
+// WaitIdle returns when the app's functions have no work: their queues have no visible message, no handler runs or may
+// run by its limit of rate, no timer is due, and, on Lazuli, all changes of blobs and tables have been read. It is
+// meant for tests with a single instance on an account without other writers. It does not wait for hidden messages
+// (retries, delays). Paused functions count as idle. On services without change feeds it waits for a scan of each
+// blob trigger.
 func (a *App) WaitIdle(ctx context.Context) error {
 	for {
 		idle, err := a.idle(ctx)
@@ -80,7 +81,11 @@ func (a *App) calls() (n int64) {
 func (l *queueListener) idle(ctx context.Context) (bool, error) {
 	l.wake()                                // It may be in a long pause.
 	defer l.function.gate.polls.Exclude()() // A message that was just received is neither visible nor in flight.
-	if l.inFlight.Load() > 0 {
+	n := l.inFlight.Load()
+	if l.limits.blocked(n) {
+		return true, nil // It has no work until time passes.
+	}
+	if n > 0 {
 		return false, nil
 	}
 	_, oldest, err := l.queue.depth(ctx)

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,13 +21,7 @@ func ConcurrencyPerKey[T any](key func(T) string, n int) QueueOption {
 		s.perKey = n
 		s.key = nil
 		if key != nil {
-			s.key = func(body []byte) string {
-				var v T
-				if json.Unmarshal(body, &v) != nil {
-					return ""
-				}
-				return key(v)
-			}
+			s.key = keyOf(key)
 		}
 	})
 }

@@ -105,6 +105,8 @@ type messageFacts struct {
 	outcome error
 	// interrupted: the handler's context was cancelled because the app stops; for the event finish only.
 	interrupted bool
+	// cancelled: the handler's context was cancelled because its job was; for the event finish only.
+	cancelled bool
 }
 
 // messagePolicy has the settings that the decisions depend on.
@@ -122,6 +124,7 @@ func (p messagePolicy) next(s messageState, e messageEvent, f messageFacts) (mes
 	case received:
 		switch e {
 		case begin:
+			// Whether the handler is called at all depends on the facts: a message that was tried too often is poison.
 			return p.begin(f)
 		case turnAway:
 			return settling, p.giveBack(f), nil
@@ -131,6 +134,8 @@ func (p messagePolicy) next(s messageState, e messageEvent, f messageFacts) (mes
 	case running:
 		switch e {
 		case leaseLost:
+			// The handler is cancelled and not awaited here: another process may have the message by now, so its result must
+			// not settle it.
 			return orphaned, effect{kind: doCancel}, nil
 		case finish:
 			return settling, p.finish(f), nil
@@ -140,6 +145,7 @@ func (p messagePolicy) next(s messageState, e messageEvent, f messageFacts) (mes
 		case leaseLost:
 			return orphaned, effect{}, nil
 		case finish:
+			// The result of a handler that lost its lease is dropped.
 			return gone, effect{}, nil
 		}
 	case settling:
@@ -172,11 +178,16 @@ func (p messagePolicy) finish(f messageFacts) effect {
 	var (
 		permanent *permanentError
 		after     *retryAfterError
+		back      *putBackError
 		snooze    *snoozeError
 	)
 	switch {
 	case f.outcome == nil:
 		return effect{kind: doDelete}
+	case f.cancelled:
+		return effect{kind: doDelete}
+	case errors.As(f.outcome, &back) && !f.interrupted:
+		return effect{kind: doRelease, delay: 0} // The time is that of the row; see delivery.putBackUntil.
 	case errors.As(f.outcome, &snooze):
 		return effect{kind: doRequeue, delay: max(snooze.delay, 0)}
 	case errors.As(f.outcome, &permanent):

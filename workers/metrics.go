@@ -38,6 +38,8 @@ var metrics = []metric{
 		func(s *stats) float64 { return float64(s.snoozed.Load()) }},
 	{"lazuli_worker_released_total", "Messages released because the app stopped.", prometheus.CounterValue,
 		func(s *stats) float64 { return float64(s.released.Load()) }},
+	{"lazuli_worker_put_back_total", "Deliveries put back by the rate limit of a key.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.putBack.Load()) }},
 	{"lazuli_worker_lease_renewals_total", "Renewals of leases on messages.", prometheus.CounterValue,
 		func(s *stats) float64 { return float64(s.leaseRenewals.Load()) }},
 	{"lazuli_worker_leases_lost_total", "Leases on messages that were lost.", prometheus.CounterValue,

@@ -1,9 +1,11 @@
 package workers
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
@@ -22,7 +24,8 @@ const (
 type settings struct {
 	connection string
 	queueName  string
-	wait       bool // for the queue to be created by others
+	priority   *priority // nil: one queue
+	wait       bool      // for the queue to be created by others
 	encoding   Encoding
 
 	batchSize         int
@@ -34,6 +37,8 @@ type settings struct {
 	timeout           time.Duration            // 0: none
 	key               func(body []byte) string // nil: messages are not limited by key
 	perKey            int
+	rate, keyRate     *Rate                    // nil: not limited
+	rateKey           func(body []byte) string // of keyRate
 
 	schedule     string
 	location     *time.Location // nil: UTC
@@ -53,7 +58,7 @@ type settings struct {
 
 func defaultSettings(name string) settings {
 	return settings{
-		connection:        DefaultConnection,
+		connection:        connstr.DefaultConnection,
 		queueName:         name,
 		encoding:          Base64,
 		batchSize:         16,
@@ -162,7 +167,7 @@ func (s settings) validateQueue() error {
 	case s.timeout < 0:
 		return fmt.Errorf("timeout %v is negative", s.timeout)
 	}
-	if err := s.validateKeys(); err != nil {
+	if err := errors.Join(s.validateKeys(), s.priority.validate(), s.validateRates()); err != nil {
 		return err
 	}
 	return validateQueueName(s.queueName)

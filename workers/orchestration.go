@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/call"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // Triggers of workflows, by their names in Azure Functions.
@@ -23,32 +24,11 @@ const (
 // DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an
 // interface so that an app without workflows does not link the libraries that workflows need.
 type DurableEngine interface {
-	// Start starts the functions of the setup; without any, it only opens the hub for the client of WithClient. It
-	// returns a DurableRun, which stops them, or an error after stopping everything it has started.
-	Start(ctx context.Context, setup DurableSetup) (DurableRun, error)
+	// Start starts functions with the Storage, Clock and Logger of app; without any, it only opens the hub for the client
+	// of WithClient. It returns what stops them, or an error after stopping everything it has started.
+	Start(ctx context.Context, app Config, functions engine.Functions) (engine.Run, error)
 	// WithClient returns a context from which handlers can take the engine's client.
 	WithClient(ctx context.Context) context.Context
-}
-
-// DurableSetup has the functions and settings that an app passes to its engine.
-type DurableSetup struct {
-	Storage        *Storage
-	Clock          Clock
-	Logger         *slog.Logger
-	Orchestrations map[string]Orchestrator
-	Activities     map[string]ActivityHandler
-	Entities       map[string]Entity
-	// Invoke runs a batch of operations of an entity, by the entity's name, as a call of the app's function: with its
-	// middleware, and a context as every handler has it. An error means that nothing of the batch has happened.
-	Invoke func(ctx context.Context, entity string, batch func(ctx context.Context) error) error
-}
-
-// DurableRun is an engine at work.
-type DurableRun interface {
-	// Stop takes no new work and returns once what runs has ended.
-	Stop(ctx context.Context) error
-	// Idle reports whether no work is in progress or ready. An engine that was started without functions is idle.
-	Idle(ctx context.Context) (bool, error)
 }
 
 // Orchestrator is a workflow in the form of the app's engine: durable.Orchestrator makes one of a function.
@@ -63,8 +43,7 @@ type Entity interface {
 	EntityOf() string
 }
 
-// ActivityHandler runs an activity: JSON in, JSON out, both empty for nothing. One that an app passes to its engine
-// returns an error that wraps ErrStopping or ErrLeaseLost if the activity was interrupted: it is then to run again.
+// ActivityHandler runs an activity: JSON in, JSON out, both empty for nothing.
 type ActivityHandler func(ctx context.Context, input []byte) (output []byte, err error)
 
 // Orchestration registers a workflow, whose progress survives crashes. It needs Config.Durable:
@@ -175,7 +154,7 @@ func listenDurable(a *App, f *Function, storage *Storage) (listener, error) {
 
 // clientListener makes the listener of an app whose engine runs no functions, and only gives handlers a client.
 func (a *App) clientListener() (*durableListener, error) {
-	storage, err := a.config.connect(DefaultConnection)
+	storage, err := a.config.connect(connstr.DefaultConnection)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +171,7 @@ func (waitingListener) wake()                                {}
 type durableListener struct {
 	app     *App
 	storage *Storage
-	run     atomic.Pointer[DurableRun]
+	run     atomic.Pointer[engine.Run]
 	ready   chan struct{} // closed once the hub is open
 	failed  chan struct{} // closed if the engine refuses what it was given
 }
@@ -219,24 +198,23 @@ func (l *durableListener) admit(soft context.Context) bool {
 
 func (l *durableListener) listen(soft, hard context.Context) error {
 	a := l.app
-	setup := DurableSetup{Storage: l.storage, Clock: a.config.Clock, Logger: a.config.Logger,
-		Orchestrations: map[string]Orchestrator{}, Activities: map[string]ActivityHandler{},
-		Entities: map[string]Entity{}}
+	functions := engine.Functions{Orchestrations: map[string]any{}, Entities: map[string]any{},
+		Activities: map[string]func(context.Context, []byte) ([]byte, error){}}
 	entities := map[string]func(context.Context, func(context.Context) error) error{}
 	for _, e := range a.durable.entities {
-		setup.Entities[e.function.name] = e.entity
+		functions.Entities[e.function.name] = e.entity
 		entities[e.function.name] = l.invoker(hard, e.function)
 	}
-	setup.Invoke = func(ctx context.Context, entity string, batch func(context.Context) error) error {
+	functions.Invoke = func(ctx context.Context, entity string, batch func(context.Context) error) error {
 		return entities[entity](ctx, batch)
 	}
 	for _, o := range a.durable.orchestrations {
-		setup.Orchestrations[o.function.name] = o.orchestrator
+		functions.Orchestrations[o.function.name] = o.orchestrator
 	}
 	for _, x := range a.durable.activities {
-		setup.Activities[x.function.name] = l.handler(hard, x)
+		functions.Activities[x.function.name] = l.handler(hard, x)
 	}
-	run, err := l.begin(soft, setup)
+	run, err := l.begin(soft, functions)
 	if run == nil {
 		if err != nil {
 			close(l.failed)
@@ -252,30 +230,23 @@ func (l *durableListener) listen(soft, hard context.Context) error {
 }
 
 // begin starts the engine, and tries again while the account cannot be reached.
-func (l *durableListener) begin(soft context.Context, setup DurableSetup) (DurableRun, error) {
-	back := pollingBackOff{max: l.app.config.LockPeriod}
+func (l *durableListener) begin(soft context.Context, functions engine.Functions) (engine.Run, error) {
+	app := l.app.config
+	app.Storage = l.storage // that of the functions' connection
+	back := pollingBackOff{max: app.LockPeriod}
 	for {
-		run, err := l.app.config.Durable.Start(soft, setup)
-		var refused *DurableSetupError
+		run, err := app.Durable.Start(soft, app, functions)
+		var refused *engine.SetupError
 		if err == nil || errors.As(err, &refused) {
 			return run, err
 		}
 		if soft.Err() != nil {
 			return nil, nil
 		}
-		setup.Logger.Warn("cannot open the task hub; trying again", "err", err)
-		newNudge().pause(soft, l.app.config.Clock, back.empty(0.5))
+		app.Logger.Warn("cannot open the task hub; trying again", "err", err)
+		newNudge().pause(soft, app.Clock, back.empty(0.5))
 	}
 }
-
-// DurableSetupError: the engine cannot run what it was given, however often it tries.
-type DurableSetupError struct{ Err error }
-
-// Error implements error.
-func (e *DurableSetupError) Error() string { return "workers: " + e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *DurableSetupError) Unwrap() error { return e.Err }
 
 // handler runs an activity as an invocation of its function.
 func (l *durableListener) handler(hard context.Context, x activity) ActivityHandler {
@@ -302,6 +273,7 @@ func (l *durableListener) invoker(hard context.Context,
 	wrapped := a.compose()
 	log := a.config.Logger.With("function", f.name)
 	return func(ctx context.Context, run func(context.Context) error) error {
+		// A paused function or a limit of rate holds the call back before it counts as in flight.
 		if !f.gate.pass(ctx) {
 			return context.Cause(ctx)
 		}
@@ -317,6 +289,7 @@ func (l *durableListener) invoker(hard context.Context,
 		}
 		both, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
+		// The hard stop cancels with its cause, which tells the engine to repeat the call elsewhere.
 		defer context.AfterFunc(hard, func() { cancel(context.Cause(hard)) })()
 		err := supervise(both, supervision{clock: a.config.Clock, timeout: f.settings.timeout, stuck: a.config.StuckTimeout,
 			log: log}, func(ctx context.Context) error {
@@ -365,7 +338,7 @@ func (d durableClients) Wrap(next Handler) Handler {
 
 // fromQueue reports whether the function's work comes as messages of a queue that is its own.
 func (f *Function) fromQueue() bool {
-	return f.trigger != timerTrigger && !f.isDurable() && !f.follows
+	return f.trigger != timerTrigger && f.trigger != scheduleTrigger && !f.isDurable() && !f.follows
 }
 
 // isDurable reports whether the app's engine runs the function.

@@ -17,7 +17,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/tables"
 )
@@ -32,14 +31,8 @@ var (
 	pointOutboxDeleted   = fault.Declare("outbox/after-delete")
 )
 
-// OutboxPoints are the steps of an outbox at which a demonstration kills workers.
-func OutboxPoints() []string {
-	return []string{string(pointOutboxReminded), string(pointOutboxCommitted), string(pointOutboxShown),
-		string(pointOutboxRead), string(pointOutboxPut), string(pointOutboxDeleted)}
-}
-
-// OutboxQueue is the queue of reminders: which partitions of which tables may have messages to deliver.
-const OutboxQueue = "lazuli-outbox"
+// outboxQueue is the queue of reminders: which partitions of which tables may have messages to deliver.
+const outboxQueue = "lazuli-outbox"
 
 // outboxPrefix begins the RowKeys of messages in a table, and outboxEnd is the first RowKey behind them.
 const (
@@ -84,7 +77,7 @@ func (s *Storage) EnqueueIn(tx *tables.Transaction, queue string, body any, opti
 	}
 	text, err := encoded(body)
 	if err == nil {
-		err = errors.Join(settings.validate(), validateQueueName(queue))
+		err = errors.Join(settings.validate(), settings.refuseJob(), validateQueueName(queue))
 	}
 	switch {
 	case err != nil:
@@ -137,13 +130,13 @@ func (o *outbox) Submit(ctx context.Context, table, partitionKey string,
 	for _, m := range o.messages {
 		rows = append(rows, m.row(ctx, partitionKey))
 	}
-	reminders := newAzureQueue(o.storage.Queues.NewQueueClient(OutboxQueue))
+	reminders := newAzureQueue(o.storage.Queues.NewQueueClient(outboxQueue))
 	text, err := json.Marshal(outboxReminder{table, partitionKey})
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	reminder, err := remind(ctx, reminders.client, string(text), outboxHidden)
+	reminder, err := putHidden(ctx, reminders.client, string(text), outboxHidden, -1)
 	if err != nil {
 		return fmt.Errorf("workers: remind of the messages of a transaction: %w", err)
 	}
@@ -165,12 +158,12 @@ func (o *outbox) Submit(ctx context.Context, table, partitionKey string,
 	show := context.WithoutCancel(ctx)
 	if time.Since(began) < outboxHidden-outboxLeeway {
 		// It appears by itself if this fails.
-		if _, err := o.storage.Queues.NewQueueClient(OutboxQueue).UpdateMessage(show, reminder.id, reminder.receipt,
+		if _, err := o.storage.Queues.NewQueueClient(outboxQueue).UpdateMessage(show, reminder.id, reminder.receipt,
 			string(text), &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(0))}); err != nil {
 			slog.Default().Warn("cannot show the reminder of a transaction's messages; it appears by itself", "table", table,
 				"err", sdkerr.Short(err))
 		}
-	} else if _, err := remind(show, reminders.client, string(text), 0); err != nil {
+	} else if _, err := putHidden(show, reminders.client, string(text), 0, -1); err != nil {
 		return errors.Join(failed, fmt.Errorf("workers: the messages of a transaction may be late: %w", err))
 	}
 	return errors.Join(failed, fault.Point(pointOutboxShown))
@@ -180,26 +173,6 @@ func (o *outbox) Submit(ctx context.Context, table, partitionKey string,
 func refusedTransaction(err error) bool {
 	var e *tables.TransactionError
 	return errors.As(err, &e)
-}
-
-// remind puts a reminder, and creates the queue if it does not exist.
-func remind(ctx context.Context, queue *azqueue.QueueClient, text string, hidden time.Duration) (receivedMessage,
-	error) {
-	put := func() (azqueue.EnqueueMessagesResponse, error) {
-		return queue.EnqueueMessage(ctx, text,
-			&azqueue.EnqueueMessageOptions{VisibilityTimeout: seconds(hidden), TimeToLive: to.Ptr(int32(-1))})
-	}
-	got, err := put()
-	if errors.Is(queueFailure(err), errNoQueue) {
-		if err := newAzureQueue(queue).create(ctx); err != nil {
-			return receivedMessage{}, err
-		}
-		got, err = put()
-	}
-	if err != nil || len(got.Messages) == 0 {
-		return receivedMessage{}, queueFailure(err)
-	}
-	return receivedMessage{id: ptr.Value(got.Messages[0].MessageID), receipt: ptr.Value(got.Messages[0].PopReceipt)}, nil
 }
 
 // outboxSerial numbers the messages of this process: the service gives the entities of a transaction one time.
@@ -226,12 +199,12 @@ func (s enqueueSettings) ttlSeconds() int64 {
 // Outbox registers the role that delivers the messages of [EnqueueIn] on the account of a connection. Several instances
 // and several apps may have it. Its function is called "lazuli-outbox", as its queue.
 func (a *App) Outbox(options ...QueueOption) *Function {
-	options = append([]QueueOption{WithQueueName(OutboxQueue), WithMessageEncoding(NoEncoding),
+	options = append([]QueueOption{WithQueueName(outboxQueue), WithMessageEncoding(NoEncoding),
 		// Two that deliver a partition at the same time would put its messages twice.
 		ConcurrencyPerKey(func(r outboxReminder) string { return r.Table + "/" + r.PartitionKey }, 1),
 		// A reminder is tried until it succeeds: its messages are in no other place.
 		WithMaxDequeueCount(1 << 30), WithRetry(Exponential(time.Second, time.Minute))}, options...)
-	return Queue(a, OutboxQueue, func(ctx context.Context, m *Message[outboxReminder]) error {
+	return Queue(a, outboxQueue, func(ctx context.Context, m *Message[outboxReminder]) error {
 		storage, ok := StorageOf(ctx)
 		if !ok || storage.Tables == nil {
 			return Permanent(errors.New("workers: the outbox needs a table endpoint"))
@@ -294,6 +267,7 @@ func (s *Storage) deliver(ctx context.Context, table, partitionKey string) (deli
 		if err := s.Enqueue(ctx, queue, body, options...); err != nil {
 			return delivered, err
 		}
+		// Counted as soon as it is put: a failure of the delete means a second copy, not a message less.
 		delivered++
 		if err := fault.Point(pointOutboxPut); err != nil {
 			return delivered, err
@@ -335,6 +309,7 @@ func (s *Storage) outboxRows(ctx context.Context, table, partitionKey string) ([
 			rows = append(rows, e)
 		}
 	}
+	// The service lists by key. Rows of one transaction have one timestamp and a number in their key.
 	slices.SortFunc(rows, func(a, b tables.Entity) int {
 		if c := a.Timestamp.Compare(b.Timestamp); c != 0 {
 			return c

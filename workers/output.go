@@ -24,6 +24,7 @@ type enqueueSettings struct {
 	encoding Encoding
 	after    time.Duration
 	ttl      time.Duration
+	job      jobSettings
 }
 
 // validate checks the options of a message.
@@ -106,7 +107,7 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	for _, o := range options {
 		o(&settings)
 	}
-	if err := settings.validate(); err != nil {
+	if err := errors.Join(settings.validate(), settings.refuseJob()); err != nil {
 		return fmt.Errorf("workers: enqueue: %w", err)
 	}
 	if s.Queues == nil {
@@ -124,6 +125,7 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	m := messages.New{Text: written, Delay: wholeSeconds(settings.after), TTL: wholeSeconds(settings.ttl)}
 	p := s.putters.of(s.Queues, queue)
 	_, err = p.Put(ctx, m)
+	// The queue is created only when it is missing: asking before each message would double the requests.
 	if errors.Is(queueFailure(err), errNoQueue) {
 		if err := newAzureQueue(s.Queues.NewQueueClient(queue)).create(ctx); err != nil {
 			return fmt.Errorf("workers: enqueue: create the queue %s: %w", queue, err)

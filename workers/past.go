@@ -17,6 +17,8 @@ const (
 	CallSucceeded = "succeeded"
 	CallFailed    = "failed"
 	CallSnoozed   = "snoozed"
+	// CallCancelled is a call whose job was cancelled, and which has returned an error.
+	CallCancelled = "cancelled"
 )
 
 // Call describes a call of a handler that has ended.
@@ -29,7 +31,7 @@ type Call struct {
 	Began   time.Time `json:"began"`
 	// Seconds is how long it took.
 	Seconds float64 `json:"seconds"`
-	// Outcome is CallSucceeded, CallFailed or CallSnoozed.
+	// Outcome is CallSucceeded, CallFailed, CallSnoozed or CallCancelled.
 	Outcome string `json:"outcome"`
 	// Error is the text of the error, at most 2 KiB of it.
 	Error string `json:"error,omitempty"`
@@ -48,16 +50,24 @@ func (s *stats) remember(ic *InvocationContext, now time.Time, err error) {
 	case err == nil:
 	case errors.As(err, &snooze):
 		c.Outcome = CallSnoozed
+	case errors.Is(err, ErrCancelled):
+		c.Outcome, c.Error = CallCancelled, keptText(err)
 	default:
-		c.Outcome, c.Error = CallFailed, sdkerr.Text(err)
-		if len(c.Error) > keptError {
-			c.Error = strings.ToValidUTF8(c.Error[:keptError], "") + "..."
-		}
+		c.Outcome, c.Error = CallFailed, keptText(err)
 	}
 	number := s.past.Add(c)
 	if c.Outcome == CallFailed {
 		s.past.Fail(number, c)
 	}
+}
+
+// keptText is the text of an error that is kept of a call.
+func keptText(err error) string {
+	text := sdkerr.Text(err)
+	if len(text) > keptError {
+		text = strings.ToValidUTF8(text[:keptError], "") + "..."
+	}
+	return text
 }
 
 // Calls returns the last 20 calls of a function that have ended, the newest first, and behind them those of the last 20

@@ -2,10 +2,7 @@ package workers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// The calls of a function are kept with their outcome, attempt and duration, also over HTTP.
+// The calls of a function are kept with their outcome, attempt and duration.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
@@ -48,15 +45,6 @@ func TestCalls(t *testing.T) {
 		}
 		if _, err := b.app.Calls("none"); !errors.Is(err, ErrNoFunction) {
 			b.Errorf("an unknown function: %v", err)
-		}
-		for path, want := range map[string]int{"/work": 200, "/workers/work": 200, "/none": 404} {
-			w := httptest.NewRecorder()
-			NewHandler(b.app).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-			var report Report
-			if err := json.Unmarshal(w.Body.Bytes(), &report); err != nil || w.Code != want ||
-				want == 200 && (len(report.Functions) != 1 || len(report.Functions[0].Calls) != 5) {
-				b.Errorf("%s: %d %v %s", path, w.Code, err, w.Body)
-			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -257,11 +258,12 @@ func TestFakeQueueClient(t *testing.T) {
 	})
 }
 
-// CheckAzureQueueClient lets the tests of package workers_test, which have an account, check the real client. queue
-// returns the name of a fresh queue that does not exist.
-func CheckAzureQueueClient(t *testing.T, s *Storage, canWait bool, queue func(t *testing.T, name string) string) {
-	t.Helper()
-	checkQueueClient(t, canWait, func(t *testing.T, name string) queueClient {
-		return check.Must(openAzureQueue(s, queue(t, name)))(t)
+func TestAzureQueueClient(t *testing.T) {
+	t.Parallel()
+	storage, isLazuli := openOwnStorage(t)
+	checkQueueClient(t, isLazuli, func(t *testing.T, name string) queueClient {
+		name = fmt.Sprintf("client-%s-%x", name, time.Now().UnixNano())
+		t.Cleanup(func() { _, _ = storage.Queues.DeleteQueue(context.Background(), name, nil) })
+		return check.Must(openAzureQueue(storage, name))(t)
 	})
 }

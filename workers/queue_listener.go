@@ -35,17 +35,29 @@ type queueListener struct {
 	hostID        string
 	random        func() float64
 
-	keys     *keyLimit // nil if messages are not limited by key
+	keys    *keyLimit   // nil if messages are not limited by key
+	limits  *rateLimits // nil without a limit of rate
+	jobs    jobWatch
+	canWait bool   // the service supports long polling, as far as known; used by listen only
+	absent  bool   // the last poll found no queue; used by listen only
+	failing string // the error of the last poll, to log a repeated error once; used by listen only
+	*flow
+}
+
+// flow is what the messages of a function have in common, from whichever of its queues they come.
+type flow struct {
 	inFlight atomic.Int64
-	canWait  bool          // the service supports long polling, as far as known; used by listen only
-	received uint64        // messages so far; used by listen only
-	absent   bool          // the last poll found no queue; used by listen only
+	received atomic.Uint64 // messages so far
 	freed    chan struct{} // has a token if a message was finished since the last receive
 	woken    chan struct{} // has a token if wake was called
 	working  sync.WaitGroup
 
 	mu        sync.Mutex // guards abandoned
 	abandoned int        // stuck handlers
+}
+
+func newFlow() *flow {
+	return &flow{freed: make(chan struct{}, 1), woken: make(chan struct{}, 1)}
 }
 
 // openAzureQueue is the default of App.openQueue, which tests replace.
@@ -57,7 +69,13 @@ func openAzureQueue(s *Storage, name string) (queueClient, error) {
 }
 
 func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*queueListener, error) {
+	return newQueueListenerOf(a, f, storage, h, f.settings.queueName)
+}
+
+// newQueueListenerOf makes a listener of one of the function's queues.
+func newQueueListenerOf(a *App, f *Function, storage *Storage, h QueueHandler, queue string) (*queueListener, error) {
 	s := f.settings
+	s.queueName = queue
 	if s.newBatchThreshold < 0 {
 		// This is the default of Azure Functions: half a batch for each processor.
 		s.newBatchThreshold = s.batchSize / 2 * runtime.GOMAXPROCS(0)
@@ -84,14 +102,17 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 		hostID: a.config.HostID,
 		bound:  bound{a, storage},
 		random: rand.Float64,
-		freed:  make(chan struct{}, 1),
-		woken:  make(chan struct{}, 1),
+		flow:   newFlow(),
 	}
 	if s.key != nil {
 		l.keys = newKeyLimit(s.perKey)
 	}
+	l.jobs.l = l
 	l.wrapped = a.compose()
 	var err error
+	if l.limits, err = newRateLimits(a, f, storage, l.log); err != nil {
+		return nil, err
+	}
 	if l.queue, err = a.openQueue(storage, s.queueName); err != nil {
 		return nil, err
 	}
@@ -110,9 +131,9 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 
 func (l *queueListener) messageQueue() queueClient { return l.queue }
 
-func (l *queueListener) wake() {
+func (f *flow) wake() {
 	select {
-	case l.woken <- struct{}{}:
+	case f.woken <- struct{}{}:
 	default:
 	}
 }
@@ -121,22 +142,14 @@ func (l *queueListener) wake() {
 // the service although no instance handles them.
 func (l *queueListener) listen(soft, hard context.Context) error {
 	backOff := pollingBackOff{max: l.settings.maxPolling}
-	var failing string // the error of the last poll, to log a repeated error once
 	l.canWait = true
 	for l.function.gate.pass(soft) {
-		r := l.poll(soft, hard)
-		switch {
-		case r.err == nil:
-			if failing != "" {
-				l.log.Info("polling works again")
-			}
-			failing = ""
-		case hard.Err() != nil:
-		case sdkerr.Text(r.err) != failing:
-			failing = sdkerr.Text(r.err)
-			l.function.stats.fail(l.clock.Now(), r.err)
-			l.log.Error("poll failed; retrying", "err", sdkerr.Short(r.err))
+		n := l.limits.most(soft, l.settings.batchSize, l.function.batch != nil)
+		if n == 0 || l.function.gate.paused() {
+			continue // It was stopped or paused while it waited.
 		}
+		r := l.poll(soft, hard, n)
+		l.note(hard, r.err)
 		switch {
 		case r.messages > 0:
 			backOff.found()
@@ -148,7 +161,27 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 			l.pause(soft, minPollingInterval)
 		}
 	}
-	// A stop waits here for the handlers.
+	return l.finished()
+}
+
+// note logs the outcome of a poll if it is another one than that of the last.
+func (l *queueListener) note(hard context.Context, err error) {
+	switch {
+	case err == nil:
+		if l.failing != "" {
+			l.log.Info("polling works again")
+		}
+		l.failing = ""
+	case hard.Err() != nil:
+	case sdkerr.Text(err) != l.failing:
+		l.failing = sdkerr.Text(err)
+		l.function.stats.fail(l.clock.Now(), err)
+		l.log.Error("poll failed; retrying", "err", sdkerr.Short(err))
+	}
+}
+
+// finished waits for the handlers, as a stop does, and returns an error if some did not return.
+func (l *queueListener) finished() error {
 	l.working.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,16 +203,21 @@ type polled struct {
 // longWait is the duration of a long poll.
 const longWait = 30 * time.Second
 
-// poll receives a batch and begins with its messages. It treats a queue that does not exist as empty. If the service
+// poll receives up to n messages and begins with them. It treats a queue that does not exist as empty. If the service
 // supports it, it waits for messages.
-func (l *queueListener) poll(soft, hard context.Context) (r polled) {
+func (l *queueListener) poll(soft, hard context.Context, n int) polled {
 	most := longWait
 	if !l.canWait {
 		most = 0
 	}
+	return l.pollFor(soft, hard, soft, n, most)
+}
+
+// pollFor is poll for up to n messages. It waits for them for at most the given time, until until is done.
+func (l *queueListener) pollFor(soft, hard, until context.Context, n int, most time.Duration) (r polled) {
 	wait, excluded, end := l.function.gate.polls.Begin(most)
 	defer end()
-	stop, interrupt := context.WithCancel(soft)
+	stop, interrupt := context.WithCancel(until)
 	defer interrupt()
 	if wait > 0 {
 		go l.watch(stop, excluded, interrupt)
@@ -187,7 +225,7 @@ func (l *queueListener) poll(soft, hard context.Context) (r polled) {
 	asked := l.clock.Now()
 	// soft ends the wait through stop, at which the service answers. Cancelling the request could lose messages that it
 	// has leased.
-	got, waited, err := l.queue.receive(hard, l.settings.batchSize, l.settings.lease, wait, stop.Done())
+	got, waited, err := l.queue.receive(hard, n, l.settings.lease, wait, stop.Done())
 	r.took, r.interrupted = l.clock.Now().Sub(asked), stop.Err() != nil || wait == 0 && l.canWait
 	// The service starts the lease between the request and its response; the earlier time is safe. After a wait, it has
 	// started the lease just before the response.
@@ -207,8 +245,7 @@ func (l *queueListener) poll(soft, hard context.Context) (r polled) {
 	messages := make([]*delivery, 0, len(got))
 	for _, m := range got {
 		d := newDelivery(l, m, leaseEnd)
-		l.received++
-		d.order = l.received
+		d.order = l.received.Add(1)
 		messages = append(messages, d)
 	}
 	r.messages = len(messages)
@@ -248,7 +285,12 @@ func (l *queueListener) watch(stop context.Context, excluded <-chan struct{}, in
 }
 
 func (l *queueListener) begin(soft, hard context.Context, messages []*delivery) {
+	var batch *batchCall
+	if l.function.batch != nil && len(messages) > 0 {
+		batch = newBatchCall(l, soft, len(messages))
+	}
 	for _, d := range messages {
+		d.batch = batch
 		if l.keys != nil {
 			// Not in the goroutine: messages with the same key keep their order.
 			if d.key = l.settings.key(d.body); d.key != "" {

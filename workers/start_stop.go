@@ -31,7 +31,10 @@ type run struct {
 // Queues, containers and tables may be missing at the time of the call: a table trigger then begins with the creation
 // of its table. The storage account may be unavailable: after ten seconds Start logs that, and the app tries again and
 // begins when the account answers.
-func (a *App) Start(ctx context.Context) error {
+func (a *App) Start(ctx context.Context) error { return a.start(ctx, a.config.Heartbeat) }
+
+// start is Start with the interval of the heartbeats; without a positive one it writes none.
+func (a *App) start(ctx context.Context, beat time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.current != nil {
@@ -56,6 +59,14 @@ func (a *App) Start(ctx context.Context) error {
 	engine, listeners, err := a.engineOf(listeners)
 	if err != nil {
 		return err
+	}
+	reporter, err := a.reporter(beat)
+	if err != nil {
+		return err
+	}
+	a.applyPauses(nil) // of an earlier run
+	if reporter != nil {
+		reporter.Begin(ctx)
 	}
 	a.begin(ctx, listeners)
 	r := &run{listeners: listeners, engine: engine, done: make(chan struct{})}
@@ -87,6 +98,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.config.Logger.Info("listening",
 			append([]any{"function", f.name, "trigger", f.trigger, "host", a.config.HostID}, f.source()...)...)
 	}
+	endReport := a.report(reporter, r)
 	unwatch := context.AfterFunc(ctx, func() {
 		stop, cancel := a.drainContext()
 		defer cancel()
@@ -97,6 +109,7 @@ func (a *App) Start(ctx context.Context) error {
 		unwatch()
 		r.stopSoft()
 		r.stopHard()
+		endReport()
 		close(r.done)
 	}()
 	return nil

@@ -2,7 +2,10 @@ package workers
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +21,7 @@ import (
 type stats struct {
 	inFlight                                                       atomic.Int64
 	succeeded, failed, poisoned, snoozed, leaseRenewals, leaseLost atomic.Int64
-	released, stuck, begun                                         atomic.Int64
+	released, stuck, begun, putBack                                atomic.Int64
 	lastError                                                      atomic.Pointer[LastError]
 
 	duration, age prometheus.Histogram
@@ -108,6 +111,16 @@ func (s *stats) snooze(ic *InvocationContext, now time.Time, err error) {
 	s.mu.Unlock()
 }
 
+// cancel records a call whose job was cancelled. It counts neither as succeeded nor as failed.
+func (s *stats) cancel(ic *InvocationContext, now time.Time, err error) {
+	if !errors.Is(err, ErrCancelled) {
+		err = fmt.Errorf("%w: %w", ErrCancelled, err)
+	}
+	s.mu.Lock()
+	s.remember(ic, now, err)
+	s.mu.Unlock()
+}
+
 func (s *stats) fail(at time.Time, err error) { s.lastError.Store(&LastError{at, err}) }
 
 // LastError is an error and its time.
@@ -137,7 +150,8 @@ type Running struct {
 // FunctionStats is a snapshot of a function's counters in this process.
 type FunctionStats struct {
 	Name, Trigger string
-	// Queue is the queue that the function's messages come from; empty for timers.
+	// Queue is the queue that the function's messages come from, or those by priority with ", " between them; empty for
+	// timers.
 	Queue string
 	// Paused is true after a Pause.
 	Paused bool
@@ -155,6 +169,8 @@ type FunctionStats struct {
 	// Poisoned counts messages moved to the poison queue, Snoozed messages postponed with Snooze, Released messages
 	// released because the app stopped.
 	Poisoned, Snoozed, Released int64
+	// PutBack counts deliveries that the limit of a key (WithRateLimitPerKey) has put back.
+	PutBack int64
 	// LeaseRenewals counts successful renewals, LeaseLost lost leases.
 	LeaseRenewals, LeaseLost int64
 	// Stuck counts abandoned handlers.
@@ -180,11 +196,12 @@ func (a *App) Stats() []FunctionStats {
 			PerSecond: s.perSecond(a.config.Clock.Now()), LastHour: s.lastHour(a.config.Clock.Now()),
 			InFlight: s.inFlight.Load(), Succeeded: s.succeeded.Load(), Failed: s.failed.Load(),
 			Poisoned: s.poisoned.Load(), Snoozed: s.snoozed.Load(), Released: s.released.Load(),
+			PutBack:       s.putBack.Load(),
 			LeaseRenewals: s.leaseRenewals.Load(), LeaseLost: s.leaseLost.Load(), Stuck: s.stuck.Load(),
 			LastError: s.lastError.Load(),
 		}
 		if f.fromQueue() {
-			snapshot.Queue = f.settings.queueName
+			snapshot.Queue = strings.Join(f.queues(), ", ")
 		}
 		all = append(all, snapshot)
 	}

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"errors"
 	"testing"
 	"time"
 )
@@ -23,21 +22,5 @@ func TestRate(t *testing.T) {
 				t.Errorf("from %v: %v per second after %v, want %v", start.Unix(), got, tc.after, tc.want)
 			}
 		}
-	}
-}
-
-// A report has the stack of a panic.
-func TestReportHasTheStack(t *testing.T) {
-	t.Parallel()
-	at := time.Unix(1, 0)
-	panicked := FunctionStats{LastError: &LastError{At: at,
-		Err: &PanicError{Value: "out of reach", Stack: []byte("goroutine 7")}}}
-	if r := newFunctionReport("host", panicked); r.LastStack != "goroutine 7" || r.LastError == "" {
-		t.Errorf("%+v", r)
-	}
-	if r := newFunctionReport("host",
-		FunctionStats{PerSecond: 2, LastError: &LastError{At: at, Err: errors.New("no stock")}}); r.LastStack != "" ||
-		r.PerSecond != 2 {
-		t.Errorf("%+v", r)
 	}
 }

@@ -61,7 +61,7 @@ func OpenStorage(connectionString string, options ...StorageOption) (*Storage, e
 	if err != nil {
 		return nil, err
 	}
-	var o connstr.Options
+	o := connstr.Options{PerCall: []policy.Policy{workPolicy{}}}
 	for _, option := range options {
 		option.apply(&o)
 	}

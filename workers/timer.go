@@ -112,8 +112,21 @@ func firstRun(schedule ncrontab.Schedule, expression string, status timerStatus,
 	case status.Next.Before(now):
 		return now, true
 	}
+	// A record of a clock that was ahead must not hold the timer back until its time has come. A run that was recorded a
+	// moment ahead of this clock is not repeated.
+	after := now
+	if status.Last.After(now) && status.Last.Sub(now) <= clockTolerance {
+		after = status.Last
+	}
+	if scheduled := schedule.Next(after); scheduled.Before(status.Next) && !scheduled.IsZero() {
+		return scheduled, false
+	}
 	return status.Next, false
 }
+
+// clockTolerance is by how much a clock may step back, or those of two processes may differ, without a scheduled time
+// that runs twice. After a larger step the times of the clock count, and not those before it.
+const clockTolerance = time.Minute
 
 // timerListener runs a timer trigger.
 type timerListener struct {
@@ -199,9 +212,10 @@ func (l *timerListener) keep(soft, hard context.Context) {
 		if soft.Err() != nil {
 			return
 		}
-		// If the clock was set back, the same scheduled time must not run twice.
+		// If the clock was set back a little, the same scheduled time must not run twice. If it was ahead and is right now,
+		// the timer must not wait until it has caught up.
 		at := l.clock.Now()
-		if at.Before(next) {
+		if at.Before(next) && next.Sub(at) <= clockTolerance {
 			at = next
 		}
 		if !l.attempt(soft, hard, l.info(status, next, pastDue)) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,7 @@ type timerBench struct {
 	runs []string // "hh:mm:ss" or "hh:mm:ss late"
 
 	hostID string // of the apps that are started
+	clock  Clock  // nil is the bubble's
 }
 
 func timerBubble(t *testing.T, test func(b *timerBench)) {
@@ -47,7 +49,7 @@ func (b *timerBench) record(info TimerInfo) {
 func (b *timerBench) app(schedule string, h TimerHandler, options ...TimerOption) *App {
 	b.Helper()
 	app := New(Config{Storage: &Storage{}, HostID: b.hostID, Logger: slog.New(slog.NewTextHandler(b.log, nil)),
-		StuckTimeout: time.Minute})
+		StuckTimeout: time.Minute, Clock: b.clock})
 	app.openHost = func(*Storage) (hostStore, error) { return b.host, nil }
 	if h == nil {
 		h = func(_ context.Context, info TimerInfo) error { b.record(info); return nil }
@@ -95,6 +97,37 @@ func TestTimerRunsOnSchedule(t *testing.T) {
 		if s := app.Stats()[0]; s.Succeeded != 3 || s.Trigger != "timerTrigger" {
 			b.Errorf("stats %+v", s)
 		}
+	})
+}
+
+// shiftedClock is the clock of the bubble, set forward by a while.
+type shiftedClock struct {
+	Clock
+	ahead atomic.Int64
+}
+
+func (c *shiftedClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
+
+// A clock that was a day ahead and is set right, while the timer waits or between two processes, does not hold the
+// timer back for a day.
+func TestTimerAfterAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	timerBubble(t, func(b *timerBench) {
+		clock := &shiftedClock{Clock: systemClock{}}
+		b.clock = clock
+		clock.ahead.Store(int64(24 * time.Hour))
+		app := b.app("0 */20 * * * *", nil)
+		b.until("00:25:00")
+		clock.ahead.Store(0)
+		b.until("01:05:00")
+		b.want("00:20:00", "00:40:00", "01:00:00")
+		clock.ahead.Store(int64(24 * time.Hour))
+		b.until("01:25:00")
+		b.stop(app)
+		clock.ahead.Store(0)
+		b.app("0 */20 * * * *", nil)
+		b.until("01:45:00")
+		b.want("00:20:00", "00:40:00", "01:00:00", "01:20:00", "01:40:00")
 	})
 }
 
@@ -186,8 +219,10 @@ func TestTimerThatNeverComes(t *testing.T) {
 		b.until("23:00:00")
 		b.want()
 		b.stop(app)
-		b.stop(b.app("0 0 0 31 2 *", nil, WithRunOnStartup(true)))
-		b.want()
+		app = b.app("0 0 0 31 2 *", nil, WithRunOnStartup(true))
+		synctest.Wait()
+		b.stop(app)
+		b.want("23:00:00")
 	})
 }
 
@@ -360,6 +395,11 @@ func TestFirstRun(t *testing.T) {
 		}
 		return v
 	}
+	// The clock of another process was a little ahead: what it has just run is not run again.
+	status := timerStatus{Last: at("05:00:00"), Next: at("06:00:00"), Expression: "0 0 * * * *"}
+	if next, _ := firstRun(schedule, "0 0 * * * *", status, at("04:59:30")); !next.Equal(at("06:00:00")) {
+		t.Errorf("after a run a little ahead of the clock: %v", next)
+	}
 	now := at("05:30:00")
 	for name, c := range map[string]struct {
 		status  timerStatus
@@ -376,7 +416,9 @@ func TestFirstRun(t *testing.T) {
 		"missed, Azure's record":  {timerStatus{Last: at("02:00:00"), Next: at("03:00:00")}, now, true},
 		"other schedule, Azure's": {timerStatus{Last: at("02:00:00"), Next: at("03:30:00")}, at("06:00:00"), false},
 		"next is far, same schedule": {timerStatus{Last: at("02:00:00"), Next: at("09:00:00"), Expression: "0 0 * * * *"},
-			at("09:00:00"), false},
+			at("06:00:00"), false},
+		"the clock was ahead": {timerStatus{Last: at("22:00:00"), Next: at("23:00:00"), Expression: "0 0 * * * *"},
+			at("06:00:00"), false},
 	} {
 		next, pastDue := firstRun(schedule, "0 0 * * * *", c.status, now)
 		if !next.Equal(c.want) || pastDue != c.pastDue {

@@ -72,6 +72,7 @@ choices of a run, but not the moments at which the server is killed relative to 
 		strings.Join(chaos.NodeFaults(), ", ")+")")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// Everything is checked before a folder is made: a run of half an hour must not end at a wrong flag.
 		if minutes <= 0 || c.Rounds < 0 || c.Clients < 1 || c.Clients > 64 || c.FsckEvery < 0 || c.Damage < 1 {
 			return bench.SettingsError{Cause: errors.New(
 				"--minutes and --damaged-copies must be positive, --clients from 1 to 64, --rounds and --fsck-every not negative")}
@@ -79,6 +80,7 @@ choices of a run, but not the moments at which the server is killed relative to 
 		if nodes != 1 && (nodes < 3 || nodes > 7 || damage || c.Rounds > 0) {
 			return bench.SettingsError{Cause: errors.New("--nodes must be 1, or from 3 to 7 without --damage and --rounds")}
 		}
+		// A misspelt kind would be a fault that never happens, and the run would pass.
 		for _, kind := range kinds {
 			if nodes == 1 || !slices.Contains(chaos.NodeFaults(), kind) {
 				return bench.SettingsError{Cause: fmt.Errorf("--faults %q: want kinds of faults, with --nodes", kind)}
@@ -87,9 +89,11 @@ choices of a run, but not the moments at which the server is killed relative to 
 		if !damage {
 			c.Damage = 0
 		}
+		// --rounds alone means that many rounds, however long they take.
 		if c.Rounds == 0 || fl.Changed("minutes") {
 			c.Limit = time.Duration(minutes * float64(time.Minute))
 		}
+		// Drawn here and printed in the report: a run that failed is repeated with --seed.
 		if !fl.Changed("seed") {
 			c.Seed = rand.Uint64()
 		}
@@ -104,6 +108,7 @@ choices of a run, but not the moments at which the server is killed relative to 
 			return chaosNodes(cmd, c, nodes, kinds)
 		}
 		report, err := chaos.Run(cmd.Context(), c)
+		// A report exists as far as the run came, also beside an error; its findings are what the run was for.
 		if report == nil {
 			return err
 		}

@@ -38,6 +38,7 @@ With --in-process the server runs in the process of the workers, which reach it 
 		if c.Command, err = l.command(); err != nil {
 			return err
 		}
+		// Rows that were measured before an error are printed, too: a run takes minutes.
 		rows, err := workbench.Run(cmd.Context(), c)
 		return errors.Join(workbench.Write(cmd.OutOrStdout(), rows), err)
 	}

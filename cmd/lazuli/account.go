@@ -114,6 +114,8 @@ func newAccountList(file *string) *cobra.Command {
 				Settings string   `json:"settings,omitempty"`
 			}{Name: a.Name, Settings: a.Overrides.String()}
 			text := ""
+			// Fingerprints, never keys: this output ends in terminals' logs and bug reports, and a fingerprint is enough to
+			// compare.
 			for i, k := range a.Keys {
 				row.Keys = append(row.Keys, fingerprint(k))
 				text += fmt.Sprintf("key%d=%s  ", i+1, fingerprint(k))
@@ -147,11 +149,13 @@ lines. There is no flag for keys: other users of the machine can see command lin
 		if *file == "" {
 			return errNoAccountsFile
 		}
+		// Before the file is locked: keys from standard input may take as long as a person types.
 		keys, err := newKeys(name, stdin, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
 		err = auth.EditAccountsFile(*file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
+			// Inside the edit, which has the lock: two commands at once must not both find the name free.
 			if indexOf(list, name) >= 0 {
 				return nil, fmt.Errorf("account %s exists; rotate its keys with: lazuli account rotate %s", name, name)
 			}
@@ -228,6 +232,7 @@ func newAccountRotate(file *string) *cobra.Command {
 			return err
 		}
 		err = editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
+			// An account made with one key gets its second one this way; the first stays valid until clients have moved over.
 			if which > len(list[i].Keys) {
 				list[i].Keys = append(list[i].Keys, key)
 			} else {
@@ -284,6 +289,7 @@ func newAccountShow(file *string) *cobra.Command {
 	asString := cmd.Flags().Bool("connection-string", false, "print a connection string with the first key")
 	host := cmd.Flags().String("host", "127.0.0.1", "with --connection-string, host name or address of the server")
 	https := cmd.Flags().Bool("https", false, "with --connection-string, the server has a certificate (option cert)")
+	// The ports of Azurite, which are the defaults of the server as well.
 	ports := map[string]*uint16{}
 	for name, port := range map[string]uint16{"blob": 10000, "queue": 10001, "table": 10002} {
 		ports[name] = cmd.Flags().Uint16(name+"-port", port, "with --connection-string, port of the "+name+" service")
@@ -307,6 +313,7 @@ func newAccountShow(file *string) *cobra.Command {
 			endpoint := func(service string) string {
 				return scheme + "://" + net.JoinHostPort(*host, strconv.Itoa(int(*ports[service]))) + "/" + account.Name
 			}
+			// The first key alone: a program needs one, and the second is there to change the first without a pause.
 			row.ConnectionString = connstr.Settings{Account: account.Name, Key: connstr.NewSecret(account.Keys[0]),
 				BlobEndpoint: endpoint("blob"), QueueEndpoint: endpoint("queue"), TableEndpoint: endpoint("table")}.Reveal()
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
+	"github.com/lazuli-storage/lazuli/internal/printable"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
@@ -39,6 +40,7 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 			"export what Peek Messages shows")
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		// Before the connection string is looked at: what was mistyped on the command line comes first.
 		if err := s.Check(); err != nil {
 			return console.Usagef("--only: %w", err)
 		}
@@ -48,13 +50,16 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 		}
 		options, end := progress(cmd, "exported")
 		m, err := accountarchive.Export(cmd.Context(), a, args[0], s, options)
+		// Ends the line of progress, so that the messages below begin a line of their own.
 		end()
 		if err != nil {
 			return continued(cmd.Context(), err)
 		}
 		for _, r := range m.Resources {
+			// On standard error, one a line: with --json standard output is one object.
 			for _, missing := range r.Missing {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s %s: not exported: %s: %s\n", r.Kind, r.Name, missing.Item, missing.Reason)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s %s: not exported: %s: %s\n", r.Kind, r.Name, printable.Line(missing.Item),
+					printable.Line(missing.Reason))
 			}
 		}
 		items := 0
@@ -77,6 +82,7 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 		}); err != nil {
 			return err
 		}
+		// An error after the report: the archive is usable, and a script must still learn that it is not all.
 		if n := m.Missing(); n > 0 {
 			return fmt.Errorf("%s could not be exported", console.Count(n, "item"))
 		}
@@ -115,6 +121,7 @@ account is written instead; times are then those of the import.`,
 	config.AddFlags(cmd.Flags(), "location")
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		// Flags of both ways are on one verb; those that do not belong to a way are refused, and not ignored.
 		if fromAzurite {
 			return m.importAzurite(cmd, args[0], account)
 		}
@@ -122,6 +129,7 @@ account is written instead; times are then those of the import.`,
 			return console.Usagef("--location is for --azurite: an archive is imported into a running account, " +
 				"--connection-string")
 		}
+		// Needs no account, so this comes before the connection string.
 		if verify {
 			m, err := accountarchive.Verify(args[0])
 			if err == nil {
@@ -207,9 +215,9 @@ func openArchiveAccount(text string) (a accountarchive.Account, err error) {
 // progress prints the lines of an export or import, and below them at a terminal the rate.
 func progress(cmd *cobra.Command, what string) (o accountarchive.Options, end func()) {
 	m := console.NewMeter(cmd, what, console.BytesUnit)
-	line := func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+	line := func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), printable.Line(text)) }
 	if m != nil {
-		line = m.Line
+		line = func(text string) { m.Line(printable.Line(text)) }
 	}
 	return accountarchive.Options{Progress: line, Bytes: m.At}, m.End
 }

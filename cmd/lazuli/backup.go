@@ -178,6 +178,8 @@ func newBackupLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// A place without backups and a place that does not exist both list no names; a mistyped path must not look like an
+		// empty place.
 		if exists, err := place.Exists(cmd.Context()); err != nil || !exists {
 			return cmp.Or(err, fmt.Errorf("%s does not exist; lazuli backup creates it with the first backup", place))
 		}
@@ -187,6 +189,7 @@ func newBackupLs() *cobra.Command {
 			if err != nil {
 				return out.End(err)
 			}
+			// People read the local time. The name contains the time in UTC, by which backups are sorted.
 			if err := out.Add(rowOf(list), list.Name, list.Time.Local().Format(time.DateTime),
 				console.BytesUnit(float64(list.Bytes)),
 				console.BytesUnit(float64(list.New)), list.Release); err != nil {
@@ -218,6 +221,8 @@ folder ($TMPDIR), which needs room for it, checked as by lazuli fsck, and remove
 		if err != nil {
 			return err
 		}
+		// Only a whole restore shows that each piece is there and has its bytes; a look at the list of pieces would not
+		// open them.
 		if err := checkBackup(cmd, place, list); err != nil {
 			return err
 		}
@@ -282,6 +287,8 @@ FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOL
 			return err
 		}
 		progress := console.NewMeter(cmd, "restored", console.BytesUnit)
+		// The folder is checked before it gets its name, so a restore that failed leaves nothing that a server could be
+		// started on.
 		err = backup.Restore(cmd.Context(), place, list, args[1], backup.RestoreOptions{Verify: verifyRestored,
 			Progress: func(read int64) { progress.At(read, list.Bytes) }})
 		progress.End()

@@ -61,6 +61,8 @@ func newBlobListCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list the blobs of virtual folders too")
 	output := console.ListOutput(cmd)
 	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, client *azblob.Client) error {
+		// Container names have no slash, so the first one ends the container; the rest is a prefix and need not be a
+		// folder.
 		container, prefix, _ := strings.Cut(strings.Join(args, ""), "/")
 		titles := []string{"SIZE", "MODIFIED", "TIER", "NAME"}
 		if container == "" {
@@ -68,6 +70,7 @@ func newBlobListCommand() *cobra.Command {
 		}
 		out := output(titles...)
 		show := func(e blobtool.Entry) error {
+			// A virtual folder has neither; a dash keeps the columns countable for scripts.
 			size, modified := "-", "-"
 			if !e.Folder {
 				size = fmt.Sprint(e.Size)
@@ -113,6 +116,7 @@ folder, and its files go below container or container/prefix, with their paths i
 			}
 			return blobfolder.Put(cmd, client, args[0], args[1], o)
 		}
+		// As cp does with a folder: photos/ gets the file's name. Standard input has none.
 		target := args[1]
 		if strings.HasSuffix(target, "/") && args[0] != "-" {
 			target += filepath.Base(args[0])
@@ -132,6 +136,7 @@ folder, and its files go below container or container/prefix, with their paths i
 				return err
 			}
 			defer f.Close()
+			// The size is for the progress alone. A pipe has none, and is uploaded as it comes.
 			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 				size = info.Size()
 			}
@@ -179,17 +184,21 @@ blobs below it become files of a folder; their number is printed.`,
 		if len(args) == 2 {
 			file = args[1]
 		}
+		// No progress and no temporary file: the bytes go out as they arrive.
 		if file == "-" {
 			return blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout(), nil)
 		}
+		// The name comes from the server: one such as ../x must not lead out of this folder.
 		if len(args) == 1 && (!filepath.IsLocal(file) || strings.HasSuffix(name, "/")) {
 			return console.Usagef("%q is not the name of a file; give one", name)
 		}
+		// Lstat and not Stat: a link that leads nowhere is a file that would be replaced.
 		if _, err := os.Lstat(file); err == nil && !force {
 			return fmt.Errorf("%s exists; --force overwrites it", file)
 		}
 		m := console.NewMeter(cmd, "downloaded", console.BytesUnit)
 		defer m.End()
+		// Through a temporary file with a rename at the end, so that a failed download leaves nothing under the name.
 		err = blobfolder.Download(file, func(w io.Writer) error {
 			return blobtool.Get(cmd.Context(), client, container, name, w, m.At)
 		})
@@ -246,6 +255,8 @@ func newBlobStatCommand() *cobra.Command {
 			object["metadata"] = metadata
 		}
 		for _, p := range list {
+			// The tool returns texts. These two are numbers for JSON, and a script should not have to parse them out of
+			// strings.
 			object[console.Camel(p.Name)] = p.Value
 			if p.Name == "size" || p.Name == "tags" {
 				object[console.Camel(p.Name)] = json.Number(p.Value)
@@ -254,6 +265,7 @@ func newBlobStatCommand() *cobra.Command {
 		return output(object, func(out io.Writer) error {
 			tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			for _, p := range list {
+				// Values of users may have control characters, which a terminal would obey.
 				fmt.Fprintf(tw, "%s\t%s\n", p.Name, console.OneLine(p.Value))
 			}
 			for _, name := range slices.Sorted(maps.Keys(metadata)) {
@@ -278,6 +290,7 @@ blobs below it are deleted; their number is printed. That container stays.`,
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete all blobs whose names begin with the argument")
 	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, client *azblob.Client) error {
 		for _, arg := range args {
+			// A name without a slash is a container, whose loss is the largest: it asks, also beside other arguments.
 			if container := strings.TrimSuffix(arg, "/"); !strings.Contains(container, "/") && !recursive {
 				if err := confirm(fmt.Sprintf("Delete the container %s with all its blobs?", container)); err != nil {
 					return err
@@ -291,6 +304,7 @@ blobs below it are deleted; their number is printed. That container stays.`,
 			if err != nil {
 				return err
 			}
+			// One blob is deleted without a question, as rm does; a prefix may match more than was meant.
 			if recursive {
 				if err := confirm(fmt.Sprintf("Delete all blobs whose names begin with %s?", arg)); err != nil {
 					return err
@@ -302,6 +316,7 @@ blobs below it are deleted; their number is printed. That container stays.`,
 				}
 				continue
 			}
+			// Printed also after an error, so that it is known how far the command came.
 			deleted := 0
 			err = blobtool.RemoveAll(cmd.Context(), client, container, name, func(string) error { deleted++; return nil })
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s deleted\n", arg, console.Count(deleted, "blob"))

@@ -63,9 +63,12 @@ into.` + hierarchicalOnly}
 		switch {
 		case err != nil:
 			return err
+		// The service can rename within a container only; a move by copy and delete would not be the one atomic change that
+		// the help promises.
 		case other != fs:
 			return console.Usagef("mv moves within one container; copy to %s with cp", other)
 		case strings.HasSuffix(args[1], "/"):
+			// As mv does: the last element keeps its name below the directory.
 			to = strings.Trim(to+"/"+from[strings.LastIndexByte(from, '/')+1:], "/")
 		}
 		if from == "" || to == "" {
@@ -98,6 +101,7 @@ func newBlobTreeCommand() *cobra.Command {
 		return out.End(laketool.Tree(cmd.Context(), client, fs, dir, func(e laketool.Entry) error {
 			name, size := e.Path, fmt.Sprint(e.Size)
 			if e.Directory {
+				// The slash tells a directory from a file without extension; it is dropped again for the count of levels.
 				name, size = name+"/", "-"
 			}
 			below := strings.TrimPrefix(name, dir)
@@ -125,6 +129,7 @@ func newBlobChmodCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// Recursion changes access control lists, and an octal mode has no text for their entries.
 			if recursive {
 				p := args[0]
 				if len(p) != 9 {
@@ -136,6 +141,7 @@ func newBlobChmodCommand() *cobra.Command {
 				}
 				continue
 			}
+			// Without -r the service itself parses the permissions, octal or symbolic, with the sticky bit.
 			if err := laketool.SetAccess(cmd.Context(), client, fs, name, laketool.Access{Permissions: args[0]}); err != nil {
 				return err
 			}
@@ -160,6 +166,7 @@ func newBlobChownCommand() *cobra.Command {
 	open := lakeService(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		owner, group, _ := strings.Cut(args[0], ":")
+		// ":" alone would be sent as an empty request, which changes nothing and succeeds.
 		if owner == "" && group == "" {
 			return console.Usagef("%q names neither an owner nor a group", args[0])
 		}
@@ -204,6 +211,7 @@ func newBlobACLCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// The service has these two for a directory with what is below it alone.
 		if (modify != "" || remove != "") && !recursive {
 			return console.Usagef("--modify and --remove need --recursive")
 		}
@@ -220,6 +228,7 @@ func newBlobACLCommand() *cobra.Command {
 			return changeBelow(cmd, client, fs, name, laketool.Replace, set)
 		case set != "":
 			return laketool.SetAccess(cmd.Context(), client, fs, name, laketool.Access{ACL: set})
+		// Refused, since showing the lists of everything below is not what the flag does elsewhere.
 		case recursive:
 			return console.Usagef("--recursive changes lists: it needs --set, --modify or --remove")
 		}

@@ -31,6 +31,8 @@ as devstoreaccount1.dfs.core.windows.net; a further one makes a new authority.`,
 	}
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// All hosts are checked before a file is written: an authority that is made again makes every client trust a new
+		// one.
 		for _, h := range hosts {
 			if !devcert.Allowed(h) {
 				return console.Usagef("--host %s is %s", h, devcert.NotAllowed)

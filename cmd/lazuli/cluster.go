@@ -23,6 +23,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/convert"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/printable"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
@@ -31,18 +32,18 @@ import (
 func newClusterCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster",
-		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, remove nodes, and begin a cluster with the " +
-			"data of a server alone",
+		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, remove nodes, finish upgrades, and begin a " +
+			"cluster with the data of a server alone",
 		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, make the data folder of a server alone the
 beginning of a cluster, and copy accounts between such a folder and a cluster. docs/cluster.md describes clusters. --admin-host and --admin-port
-say where the admin listener of one running node is; a node accepts snapshot and leave only from its own machine. convert works on a folder that
-no process uses; import and export are clients of an account.
+say where the admin listener of one running node is; a node accepts snapshot, leave and upgrade --finish only from its
+own machine. convert works on a folder that no process uses; import and export are clients of an account.
 No command joins a cluster: "lazuli serve" with the options --cluster-* does. To go back to a server alone: lazuli backup, and lazuli restore.`,
 		Args: cobra.NoArgs,
 	}
 	ask := target.AdminFlags(m.Environ, cmd, "/admin/cluster")
 	cmd.AddCommand(newClusterInit(), newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask),
-		newClusterConvert(), newClusterImport(), newClusterExport())
+		newClusterUpgrade(ask), newClusterConvert(), newClusterImport(), newClusterExport())
 	return cmd
 }
 
@@ -52,17 +53,50 @@ func newClusterStatus(ask target.AdminCaller) *cobra.Command {
 write, how far their clocks differ, and why a node cannot be reached or is refused. Of the log of the tables: the
 sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot. Of the blobs: how much
 content of the other nodes each node has not copied yet, "-" while it does not know; it serves that content all the same. A last
-line says how many streams have fewer current copies than they should, if there are any.`}
+line says how many streams have fewer current copies than they should, if there are any.
+
+With --wait, or --wait=5m, the command asks until every node is ready, every stream has all of its copies, and every node has all entries and
+content, and exits with 0 then; with 1 after that time (10 minutes), and a line that says what is missing. Between the restarts of two nodes it says
+that the next one may be stopped.`}
+	var wait time.Duration
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		status, err := target.AskAdmin[cluster.Status](cmd, ask, "", "the state of a cluster")
-		if err != nil {
-			return err
+		began := time.Now()
+		for {
+			status, err := target.AskAdmin[cluster.Status](cmd, ask, "", "the state of a cluster")
+			lacks := ""
+			if err == nil {
+				lacks = server.Incomplete(&status)
+			}
+			// An error counts only when the time is over: a node that restarts refuses connections for a while.
+			if wait == 0 || err == nil && lacks == "" || time.Since(began) >= wait {
+				if err != nil {
+					return err
+				}
+				if err := output(status, func(w io.Writer) error { return writeClusterStatus(w, status) }); err != nil {
+					return err
+				}
+				if wait > 0 && lacks != "" {
+					return fmt.Errorf("a copy is not complete: %s", lacks)
+				}
+				return nil
+			}
+			select {
+			case <-cmd.Context().Done():
+				return cmd.Context().Err()
+			case <-time.After(waitPoll):
+			}
 		}
-		return output(status, func(w io.Writer) error { return writeClusterStatus(w, status) })
 	}
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait until every node has a complete copy of everything, at most this long, and "+
+		"fail if one has not")
+	// So that --wait alone is enough; a time needs the equals sign.
+	cmd.Flags().Lookup("wait").NoOptDefVal = "10m"
 	return cmd
 }
+
+// waitPoll is the interval at which `cluster status --wait` asks.
+const waitPoll = 500 * time.Millisecond
 
 func writeClusterStatus(w io.Writer, status cluster.Status) error {
 	leader := status.Leader
@@ -70,6 +104,12 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 		leader = "none"
 	}
 	fmt.Fprintf(w, "cluster %s, leader %s, as node %s sees it\n\n", status.Cluster, leader, status.Node)
+	ends, known := server.LogEnds(&status), 0
+	for _, n := range status.Nodes {
+		if n.Report != nil {
+			known++
+		}
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\tAPPLIED\tLAG\tSNAPSHOT\tMISSING\tREMARK")
 	for _, n := range status.Nodes {
@@ -84,11 +124,15 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 				sync = "always"
 			}
 			clock = (time.Duration(n.Clock * float64(time.Second))).Round(time.Millisecond).String()
-			if log, ok := logOf(r, "tables"); ok {
-				applied, lag, snapshot = fmt.Sprint(log.Applied), fmt.Sprint(log.Lag), fmt.Sprint(log.Snapshot)
+			if log, ok := server.LogOf(r, "tables"); ok {
+				applied, snapshot = fmt.Sprint(log.Applied), fmt.Sprint(log.Snapshot)
+				// Alone, a node that is not ready knows of no entries that it lacks.
+				if lag = fmt.Sprint(max(log.Lag, ends["tables"]-log.Applied)); r.NotReady != "" && known < 2 {
+					lag = "?"
+				}
 			}
-			if log, ok := logOf(r, "blobs"); ok && log.Missing != nil {
-				missing = contentSize(*log.Missing)
+			if log, ok := server.LogOf(r, "blobs"); ok && log.Missing != nil {
+				missing = server.ContentSize(*log.Missing)
 			}
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag,
@@ -103,28 +147,6 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 	return err
 }
 
-// contentSize writes a number of bytes for people.
-func contentSize(n int64) string {
-	switch {
-	case n < 1<<20:
-		return fmt.Sprintf("%d B", n)
-	case n < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	default:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	}
-}
-
-// logOf returns what a node says about one of its logs.
-func logOf(r *cluster.NodeReport, name string) (log server.LogReport, ok bool) {
-	detail, ok := r.Details[name]
-	if !ok {
-		return log, false
-	}
-	text, err := json.Marshal(detail)
-	return log, err == nil && json.Unmarshal(text, &log) == nil
-}
-
 // snapshotTimeout bounds the wait for a snapshot.
 const snapshotTimeout = 15 * time.Minute
 
@@ -136,6 +158,8 @@ has become long; one made by hand lets a node that is about to join with an empt
 backup: it is part of the cluster.`}
 	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// The nodes write the snapshot before they answer, which takes minutes for large tables. Without a bound a node
+		// that hangs would hold the command.
 		ctx, cancel := context.WithTimeout(cmd.Context(), snapshotTimeout)
 		defer cancel()
 		cmd.SetContext(ctx)
@@ -149,6 +173,7 @@ backup: it is part of the cluster.`}
 		if err := json.Unmarshal(body, &logs); err != nil {
 			return fmt.Errorf("the response is not a list of logs: %w", err)
 		}
+		// Each service has its own log, and their snapshots are at different records.
 		out := begin()
 		for _, name := range slices.Sorted(maps.Keys(logs)) {
 			err = errors.Join(err, out.Add(struct {
@@ -182,6 +207,63 @@ and returns when no stream counts on the removed node.`,
 	return cmd
 }
 
+// newClusterUpgrade makes `lazuli cluster upgrade`.
+func newClusterUpgrade(ask target.AdminCaller) *cobra.Command {
+	cmd := &cobra.Command{Use: "upgrade",
+		Short: "Show whether an upgrade of the cluster is finished, and finish it", Args: cobra.NoArgs,
+		Long: `Show the format of the cluster's data, and the newest one that each node understands.
+While nodes are upgraded one after the other, all of them write the format that the cluster has had, and each of them
+can go back to the release before.
+
+With --finish, and when every node runs the newer release, its format becomes that of the cluster. From then on the
+release before is refused, and no node can go back; a backup can. The command is refused while a node does not answer.`,
+		Example: `  lazuli cluster upgrade
+  lazuli cluster upgrade --finish`}
+	var finish bool
+	cmd.Flags().BoolVar(&finish, "finish", false, "make the newest format that all nodes understand that of the cluster")
+	confirm := console.Confirmation(cmd)
+	output := console.ReportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		method, path := http.MethodGet, "/upgrade"
+		if finish {
+			if err := confirm("Finish the upgrade, after which no node can go back to the release before?"); err != nil {
+				return err
+			}
+			method, path = http.MethodPost, "/upgrade/finish"
+		}
+		body, err := ask(cmd, method, path, nil)
+		if err != nil {
+			return err
+		}
+		var upgrade cluster.Upgrade
+		if err := json.Unmarshal(body, &upgrade); err != nil {
+			return fmt.Errorf("the response does not describe an upgrade: %w", err)
+		}
+		return output(upgrade, func(w io.Writer) error { return writeClusterUpgrade(w, &upgrade) })
+	}
+	return cmd
+}
+
+func writeClusterUpgrade(w io.Writer, u *cluster.Upgrade) error {
+	for _, name := range slices.Sorted(maps.Keys(u.Nodes)) {
+		if problem := u.Problems[name]; problem != "" {
+			fmt.Fprintf(w, "%s: does not answer: %s\n", name, printable.Line(problem))
+			continue
+		}
+		fmt.Fprintf(w, "%s: understands formats up to %d\n", name, u.Nodes[name])
+	}
+	text := fmt.Sprintf("the cluster's data has format %d, and no upgrade is to be finished", u.Format)
+	switch {
+	case u.Newest > u.Format && len(u.Problems) == 0:
+		text = fmt.Sprintf("the cluster's data has format %d; with --finish it gets format %d, and no node can go back",
+			u.Format, u.Newest)
+	case len(u.Problems) > 0:
+		text = fmt.Sprintf("the cluster's data has format %d; an upgrade can be finished when all nodes answer", u.Format)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
 // newClusterConvert makes `lazuli cluster convert`.
 func newClusterConvert() *cobra.Command {
 	var o convert.Options
@@ -209,6 +291,7 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 		if err != nil {
 			return err
 		}
+		// Both or neither: one says what the folder becomes, the other that it becomes what it was.
 		if undo == (o.Node != "") {
 			return console.Usagef("give either --cluster-node or --undo")
 		}
@@ -230,6 +313,7 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 		fmt.Fprintf(out, "%s is the folder of node %s of the new cluster %s.\n", folder, id.Node, id.Cluster)
 		fmt.Fprintf(out, "Start it with --location %s --cluster-node %s, and all other nodes of the cluster with empty "+
 			"folders.\n", folder, id.Node)
+		// Said now, when the folder can still be made that of a server alone again.
 		if list, _ := os.ReadDir(filepath.Join(folder, datadir.SnapshotsFolder)); len(list) > 0 {
 			fmt.Fprintf(out, "The folder's snapshots in %s are kept, and cannot be restored in a cluster.\n",
 				filepath.Join(folder, datadir.SnapshotsFolder))
@@ -257,6 +341,7 @@ started, and no file is overwritten.`,
 			if len(nodes) > 0 && cmd.Flags().Changed("first-port") {
 				return console.Usagef("--first-port is for nodes on this machine; --nodes may name ports")
 			}
+			// All files are made before the first is written, so that a mistake leaves no half of a cluster.
 			files, err := clusterfiles.Make(args[0], nodes, first)
 			if err != nil {
 				return console.Usage(err)
@@ -270,6 +355,7 @@ started, and no file is overwritten.`,
 			}
 			if len(nodes) == 0 {
 				fmt.Fprintln(out, "\nStart each node in a terminal of its own; they serve when all run:")
+				// The first file is the secret.
 				for _, f := range files[1:] {
 					fmt.Fprintln(out, "  lazuli --config", filepath.Join(args[0], f.Name))
 				}

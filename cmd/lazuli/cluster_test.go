@@ -95,6 +95,9 @@ func TestServeCluster(t *testing.T) {
 		_, err := tableService.NewClient("Archive").GetEntity(t.Context(), "p", "old", nil)
 		return err == nil
 	}, "the archived entity")
+	if text, code := command("status", "--wait=1m", "--admin-port", admins[2]); code != 0 {
+		t.Errorf("waiting for complete copies: %d, %s", code, text)
+	}
 	if text, code := command("snapshot", "--admin-port", admins[1]); code != 0 ||
 		!regexp.MustCompile(`log of tables: snapshot up to record [1-9]`).MatchString(text) {
 		t.Errorf("a snapshot: %d, %s", code, text)
@@ -113,6 +116,11 @@ func TestServeCluster(t *testing.T) {
 		return code == 0 && strings.Count(text, "ready  always") == 3 &&
 			len(regexp.MustCompile(`n[123] .* [1-9]\d* +0 +\d+ +0 B`).FindAllString(text, -1)) == 3
 	}, "three ready nodes that lack nothing in lazuli cluster status")
+	for _, path := range []string{"/readyz", "/readyz?copies=complete"} {
+		if status, body, err := fetch(t.Context(), "http://127.0.0.1:"+admins[0]+path); err != nil || status != 200 {
+			t.Errorf("%s: %d, %s, %v", path, status, body, err)
+		}
+	}
 	if text, code := command("leave", "n2", "--yes", "--admin-port", admins[0]); code == 0 ||
 		!strings.Contains(text, "stop it first") {
 		t.Errorf("removing a running node: %d, %s", code, text)
@@ -125,8 +133,15 @@ func TestServeCluster(t *testing.T) {
 	if err != nil || !strings.Contains(metrics, "lazuli_cluster_majority 1") ||
 		!strings.Contains(metrics, "lazuli_cluster_connected_nodes 2") ||
 		!strings.Contains(metrics, `lazuli_log_catching_up{log="tables"} 0`) ||
-		!strings.Contains(metrics, "lazuli_content_missing_bytes 0\n") {
+		!strings.Contains(metrics, "lazuli_content_missing_bytes 0\n") ||
+		!regexp.MustCompile(`lazuli_log_bytes\{log="tables"\} [1-9]`).MatchString(metrics) {
 		t.Errorf("metrics: %v", err)
+	}
+	// n2 made the snapshot, the others have not needed it.
+	_, metrics, err = fetch(t.Context(), "http://127.0.0.1:"+admins[1]+"/metrics")
+	if err != nil || !regexp.MustCompile(`lazuli_log_snapshot_bytes\{log="tables"\} [1-9]`).MatchString(metrics) ||
+		!strings.Contains(metrics, `lazuli_log_snapshot_timestamp_seconds{log="tables"} 1.`) {
+		t.Errorf("metrics of a snapshot: %v", err)
 	}
 
 	transferAccounts(t, nodes[1].wait(t, `(DefaultEndpointsProtocol=\S+)`)[1], lazuli)

@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/printable"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
@@ -146,7 +147,7 @@ func (t *transfer) run(cmd *cobra.Command, folder string,
 }
 
 // serve serves the account from the folder on free ports.
-func (t *transfer) serve(ctx context.Context, folder string, settings connstr.Settings) (*server.Stack, error) {
+func (t *transfer) serve(ctx context.Context, folder string, settings connstr.Settings) (*server.Server, error) {
 	key, err := auth.ParseKey(settings.Key.Reveal())
 	if err != nil {
 		return nil, console.Usagef("--connection-string: %w", err)
@@ -167,7 +168,8 @@ func (t *transfer) report(cmd *cobra.Command, m *accountarchive.Manifest, result
 	}
 	for _, r := range m.Resources {
 		for _, missing := range r.Missing {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s %s: cannot be copied: %s: %s\n", r.Kind, r.Name, missing.Item, missing.Reason)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s %s: cannot be copied: %s: %s\n", r.Kind, r.Name,
+				printable.Line(missing.Item), printable.Line(missing.Reason))
 		}
 	}
 	reportImport(cmd, result)

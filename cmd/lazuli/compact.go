@@ -9,10 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/offline"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
@@ -46,6 +47,7 @@ the folder is in use or not a data folder.`,
 			if err != nil {
 				return err
 			}
+			// See errNodeFolder: what the records of a stopped node do not refer to may still be needed.
 			if _, statErr := os.Stat(dir.Cluster()); !errors.Is(statErr, fs.ErrNotExist) {
 				return errors.Join(errNodeFolder, dir.Close())
 			}
@@ -69,7 +71,8 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 	output func(any, func(io.Writer) error) error) error {
 	if dry {
 		damage := 0
-		a, err := blobsvc.Check(dir.Blobs(), dir.Extents(), func(error) { damage++ })
+		// What is used is only known if all references can be read: one that cannot would make live content look free.
+		a, err := offline.Check(dir.Blobs(), dir.Extents(), offline.CheckOptions{Report: func(error) { damage++ }})
 		if err != nil {
 			return err
 		}
@@ -87,8 +90,10 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 			return err
 		})
 	}
+	// Compaction moves live content only, so progress is in bytes moved; how many there will be depends on the rate of
+	// waste, and no total is shown.
 	progress := console.NewMeter(cmd, "moved", console.BytesUnit)
-	before, after, err := blobsvc.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate, progress.At)
+	before, after, err := maintain.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate, progress.At)
 	progress.End()
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ printed is a configuration file for --config: defaults are comments, and so are 
 	}
 	asJSON := cmd.Flags().Bool("json", false, "option, value, source")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// The same sources in the same order as serve, or the output would be true of another program.
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {
 			return console.Usage(err)

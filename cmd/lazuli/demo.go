@@ -46,7 +46,7 @@ func newDemoCommand() *cobra.Command {
 	for name, run := range map[string]func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error{
 		"large-entity-worker": demo.RunLargeEntityWorker, "table-index-worker": demo.RunTableIndexWorker,
 		"search-worker": demo.RunSearchWorker, "pattern-worker": demo.RunDesignWorker, "lake-worker": demo.RunLakeWorker,
-		"outbox-worker": demo.RunOutboxWorker,
+		"outbox-worker": demo.RunOutboxWorker, "jobs-worker": demo.RunJobsWorker, "naive-worker": demo.RunNaiveWorker,
 	} {
 		cmd.AddCommand(newDemonstrationWorkerCommand(name, run))
 	}
@@ -61,6 +61,7 @@ func demonstrationVerbs(cmd *cobra.Command) (list []*cobra.Command) {
 			list = append(list, verb)
 		}
 	}
+	slices.SortFunc(list, func(a, b *cobra.Command) int { return demo.Number(a.Name()) - demo.Number(b.Name()) })
 	return list
 }
 
@@ -71,10 +72,12 @@ func newDemonstrationListCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		out := begin()
 		for _, verb := range demonstrationVerbs(cmd) {
+			number := demo.Number(verb.Name())
 			err = errors.Join(err, out.Add(struct {
-				Name  string `json:"name"`
-				About string `json:"about"`
-			}{verb.Name(), verb.Short}, verb.Name(), verb.Short))
+				Number int    `json:"number"`
+				Name   string `json:"name"`
+				About  string `json:"about"`
+			}{number, verb.Name(), verb.Short}, fmt.Sprintf("%02d", number), verb.Name(), verb.Short))
 		}
 		return out.End(err)
 	}
@@ -95,6 +98,7 @@ func newAllDemonstrationsCommand() *cobra.Command {
 		if *asJSON {
 			heading = io.Discard
 		}
+		// Each verb runs through its own flags and checks, so "demo all" cannot do what the verbs alone do not.
 		for _, verb := range demonstrationVerbs(cmd) {
 			verb.SetContext(cmd.Context())
 			set := errors.Join(verb.Flags().Set("quiet", strconv.FormatBool(quiet)),
@@ -106,10 +110,12 @@ func newAllDemonstrationsCommand() *cobra.Command {
 				return set
 			}
 			fmt.Fprintf(heading, "%s: %s\n\n", verb.Name(), verb.Short)
+			// A failed demonstration does not end the others: the reader wants to know whether one pattern broke or all.
 			if e := verb.RunE(verb, nil); e != nil {
 				err = errors.Join(err, fmt.Errorf("%s: %w", verb.Name(), e))
 			}
 			fmt.Fprintln(heading)
+			// Ctrl-C ends the series, not only the demonstration that runs.
 			if cmd.Context().Err() != nil {
 				break
 			}
@@ -141,8 +147,10 @@ func demonstrationOutput(cmd *cobra.Command) func(report demonstrationReport, er
 // demonstration is a verb of `lazuli demo`.
 type demonstration struct {
 	name, short, long string
-	points            []string
-	run               func(context.Context, demo.Config) (*demo.Report, error)
+	// role is the name that the demonstration had first, that of its role.
+	role   string
+	points []string
+	run    func(context.Context, demo.Config) (*demo.Report, error)
 	// clustered means that it can run on a cluster whose nodes are killed.
 	clustered bool
 	// hierarchical means that the account needs a hierarchical namespace.
@@ -153,7 +161,7 @@ type demonstration struct {
 
 var demonstrations = []demonstration{
 	{
-		name: "archive", short: "Archive real records",
+		name: "eventual-transaction", role: "archive", short: "Archive real records",
 		points: demo.Points(), run: demo.Archive, clustered: true,
 		long: `The demonstration loads several thousand records into the table Current. The role moves old records to the table Archive,
 each on request of a queue message. At the end, each record must be unchanged, and in the correct table only.`,
@@ -163,18 +171,18 @@ each on request of a queue message. At the end, each record must be unchanged, a
 		},
 	},
 	{
-		name: "large-entity", short: "Write and delete large entities",
+		name: "large-entities", role: "large-entity", short: "Write and delete large entities",
 		points: demo.LargeEntityPoints(), run: demo.LargeEntity, clustered: true,
 		long: `Entities with properties beyond the limits of the Table service are inserted, replaced and deleted, each on request of
 a queue message; the workers also sweep. At the end, the hashes of all entities must match; every blob must be referenced by an
 entity, and every reference must have its blob.`,
 		worker: func(w demo.WorkerSettings) []string {
 			return []string{"demo", "large-entity-worker", "--queue=" + w.Queue, "--from=" + w.Current,
-				"--container=" + w.Container}
+				"--container=" + w.Container, "--story=" + strconv.FormatBool(w.Story)}
 		},
 	},
 	{
-		name: "log-storage", short: "Log records",
+		name: "log-data", role: "log-storage", short: "Log records",
 		points: demo.LogStoragePoints(), run: demo.LogStorage, clustered: true,
 		long: `The demonstration puts several thousand records to a queue; the role writes them to a log. At the end, a query must return each
 record once and unchanged, and each blob's metadata must match its content.`,
@@ -184,21 +192,21 @@ record once and unchanged, and each blob's metadata must match its content.`,
 		},
 	},
 	{
-		name: "index", short: "Keep an index of copies in step with a table",
+		name: "inter-partition-index", role: "index", short: "Keep an index of copies in step with a table",
 		points: demo.TableIndexPoints(demo.IndexCopies), run: demo.Index,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps a copy of each under
 its party (inter-partition secondary index). At the end, the copies must match the records exactly.`,
 		worker: tableIndexWorker,
 	},
 	{
-		name: "index-entities", short: "Keep lists of keys in step with a table while the worker is killed at every step " +
-			"in turn", points: demo.TableIndexPoints(demo.IndexLists), run: demo.IndexEntities,
+		name: "index-entities", short: "Keep lists of keys in step with a table",
+		points: demo.TableIndexPoints(demo.IndexLists), run: demo.IndexEntities,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state and
 party, the list of their keys (index entities). At the end, every key must be in the correct list and no other.`,
 		worker: tableIndexWorker,
 	},
 	{
-		name: "view", short: "Keep counts in step with a table",
+		name: "materialised-view", role: "view", short: "Keep counts in step with a table",
 		points: demo.TableIndexPoints(demo.IndexCounts), run: demo.View,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state, how
 many records there are of each party (materialised view). At the end, all counts must be correct.`,
@@ -211,6 +219,15 @@ many records there are of each party (materialised view). At the end, all counts
 delivers these messages. At the end, every row must have its message, and every message its row.`,
 		worker: func(w demo.WorkerSettings) []string {
 			return []string{"demo", "outbox-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive}
+		},
+	},
+	{
+		name: "jobs", short: "Enqueue unique jobs again and again",
+		points: demo.JobPoints(), run: demo.Jobs,
+		long: `Items are enqueued as jobs, each on request of a queue message, twice and under a unique key (workers.EnqueueJob), and the jobs
+note that they ran. At the end, one job must have run for every item, and none may be left.`,
+		worker: func(w demo.WorkerSettings) []string {
+			return []string{"demo", "jobs-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive}
 		},
 	},
 	{
@@ -240,12 +257,26 @@ temporary may be left. The account must have a hierarchical namespace.`,
 // tableIndexWorker are the arguments of the worker of the demonstrations of the table-index role.
 func tableIndexWorker(w demo.WorkerSettings) []string {
 	return []string{"demo", "table-index-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive,
-		"--kind=" + w.Kind}
+		"--kind=" + w.Kind, "--story=" + strconv.FormatBool(w.Story)}
 }
 
 // patternWorker are the arguments of the worker of the demonstrations of patterns that have no role.
 func patternWorker(w demo.WorkerSettings) []string {
 	return []string{"demo", "pattern-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--kind=" + w.Kind}
+}
+
+// naiveWorker are the arguments of the worker that makes a mistake.
+func naiveWorker(w demo.WorkerSettings) []string {
+	return []string{"demo", "naive-worker", "--mistake=" + w.Mistake, "--queue=" + w.Queue, "--from=" + w.Current,
+		"--to=" + w.Archive, "--container=" + w.Container, "--kind=" + w.Kind, "--folder=" + w.Folder}
+}
+
+// aliases are the other names of the verb.
+func (d demonstration) aliases() []string {
+	if d.role == "" {
+		return nil
+	}
+	return []string{d.role}
 }
 
 // frozenText describes the round in which a worker is frozen, if there is one.
@@ -270,8 +301,9 @@ func newDemonstrationCommand(d demonstration) *cobra.Command {
 		nodes bool
 	)
 	cmd := &cobra.Command{
-		Use:   d.name,
-		Short: d.short,
+		Use:     d.name,
+		Aliases: d.aliases(),
+		Short:   d.short,
 		Long: d.short + `.
 
 ` + d.long + `
@@ -301,6 +333,7 @@ Steps: ` + strings.Join(d.points, ", "),
 		fl.BoolVar(&nodes, "kill-nodes", false,
 			"start a cluster of three nodes, and kill one after the other while the demonstration runs")
 	}
+	class := classroomFlags(cmd, &c, demo.MistakesOf(d.name)).storyFlags()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if nodes && connection() != "" {
 			return console.Usagef("--kill-nodes starts a cluster of its own: it cannot be used with a connection string")
@@ -314,36 +347,54 @@ Steps: ` + strings.Join(d.points, ", "),
 		if c.Lease < time.Second || c.Lease%time.Second != 0 {
 			return console.Usagef("--lease %v is not a whole number of seconds", c.Lease)
 		}
-		end, err := complete()
+		if err := class.check(nodes); err != nil {
+			return err
+		}
+		end, err := complete(class.steps(d.points))
 		if err != nil {
 			return err
 		}
 		defer end()
 		c.ConnectionString = connection()
-		report, err := d.demonstrate(cmd.Context(), c, nodes)
-		if report != nil {
-			err = errors.Join(err, print(report, err))
+		stop, err := d.begin(cmd.Context(), &c, nodes, class)
+		if err != nil {
+			return err
 		}
-		return err
+		report, err := class.run(cmd.Context(), c, d.points, func(ctx context.Context, c demo.Config) (demo.PatternReport,
+			error) {
+			r, err := d.run(ctx, c)
+			if r == nil { // not a report that is a nil pointer
+				return nil, err
+			}
+			return r, err
+		})
+		if report != nil {
+			err = errors.Join(err, print(report, err), class.writePage(report))
+		}
+		class.showKept(cmd.Context(), err)
+		return errors.Join(err, stop())
 	}
 	return cmd
 }
 
-// runFlags adds the flags that all demonstrations have, and returns what completes c by them. end removes the progress.
-func runFlags(cmd *cobra.Command, points []string, c *demo.Config) (complete func() (end func(), err error)) {
+// runFlags adds the flags that all demonstrations have, and returns what completes c by them; points are then the steps
+// of the run. end removes the progress.
+func runFlags(cmd *cobra.Command, points []string, c *demo.Config) (complete func(points []string) (end func(),
+	err error)) {
 	fl := cmd.Flags()
 	faults := fl.StringSlice("fault", []string{"all"}, "steps at which to kill: all, none, or names")
 	console.OfferValues(cmd, "fault", append([]string{"all", "none"}, points...)...)
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
-	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
 	quiet := fl.BoolP("quiet", "q", false, "no progress on standard error")
-	return func() (end func(), err error) {
+	return func(points []string) (end func(), err error) {
 		switch {
+		// An empty list means "all" to the harness; --fault= must not become that by accident.
 		case len(*faults) == 0:
 			return nil, console.Usagef("--fault names no step; to kill at none, say none")
 		case slices.Equal(*faults, []string{"none"}):
+			// Empty, not nil: nil means all points.
 			c.Points = []string{}
 		case !slices.Equal(*faults, []string{"all"}):
 			c.Points = *faults
@@ -353,6 +404,8 @@ func runFlags(cmd *cobra.Command, points []string, c *demo.Config) (complete fun
 				return nil, console.Usagef("--fault: unknown step %q; the steps are %s", f, strings.Join(points, ", "))
 			}
 		}
+		// The seed is drawn here so that the report prints it, and the run can be repeated; 0 is a seed like others if it
+		// is given.
 		if !fl.Changed("seed") {
 			c.Seed = rand.Uint64()
 		}
@@ -362,52 +415,54 @@ func runFlags(cmd *cobra.Command, points []string, c *demo.Config) (complete fun
 		c.Progress = cmd.ErrOrStderr()
 		m := console.NewMeter(cmd, "", nil)
 		if m != nil {
+			// Lines go above the meter; written past it they would be overwritten by its next update.
 			c.Progress, c.Show = console.Above{Writer: c.Progress, End: m.End}, m.Say
 		}
 		return m.End, nil
 	}
 }
 
-// demonstrate runs the demonstration on an account, or on servers that it starts. The report is complete as far as the
-// run came, also when an error is returned.
-func (d demonstration) demonstrate(ctx context.Context, c demo.Config, killNodes bool) (_ *demo.Report, err error) {
+// begin completes a configuration by the account, a cluster or server that it starts where it is missing, and by the
+// worker. stop ends what it has started.
+func (d demonstration) begin(ctx context.Context, c *demo.Config, killNodes bool, class *classroom) (stop func() error,
+	err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+	// The workers are this same program: what is killed has the code that is shipped.
 	c.Worker = func(w demo.WorkerSettings) *exec.Cmd { return d.command(self, w) }
-	switch {
-	case killNodes:
-		folder, err := os.MkdirTemp("", "lazuli-demo-")
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(folder)
-		cluster, err := killrig.StartCluster(ctx, folder, demoNodes,
-			func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) })
-		if err != nil {
-			return nil, fmt.Errorf("start the cluster of the demonstration: %w", err)
-		}
-		defer cluster.Close()
-		c.ConnectionString = cluster.ConnectionString()
-		random := rand.New(rand.NewPCG(c.Seed, 1))
-		c.Disturb = func(ctx context.Context, say func(string, ...any)) (int, error) {
-			return cluster.Harass(ctx, random, maxNodeDown, say)
-		}
-	case c.ConnectionString == "":
-		s, stop, err := startThrowaway(d.hierarchical)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, stop()) }()
-		c.ConnectionString = s
+	if !killNodes {
+		// Without kills of nodes one server in this process is enough: it elects no leader and starts at once.
+		return class.account(ctx, &c.ConnectionString, d.hierarchical)
 	}
-	return d.run(ctx, c)
+	folder, err := os.MkdirTemp("", "lazuli-demo-")
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := killrig.StartCluster(ctx, folder, demoNodes,
+		func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) })
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the cluster of the demonstration: %w", err), os.RemoveAll(folder))
+	}
+	c.ConnectionString = cluster.ConnectionString()
+	// A stream of its own from the seed: how often nodes are killed depends on the machine, and must not shift the
+	// harness's choices.
+	random := rand.New(rand.NewPCG(c.Seed, 1))
+	c.Disturb = func(ctx context.Context, say func(string, ...any)) (int, error) {
+		return cluster.Harass(ctx, random, maxNodeDown, say)
+	}
+	// Nodes end before their folder goes; one that is still running would write it again.
+	return func() error { cluster.Close(); return os.RemoveAll(folder) }, nil
 }
 
 // command is the command line of a worker process. What is secret goes through the environment.
 func (d demonstration) command(self string, w demo.WorkerSettings) *exec.Cmd {
-	cmd := exec.Command(self, append(d.worker(w), "--lease="+w.Lease.String(),
+	args := d.worker
+	if w.Mistake != "" {
+		args = naiveWorker
+	}
+	cmd := exec.Command(self, append(args(w), "--lease="+w.Lease.String(),
 		"--concurrency="+strconv.Itoa(w.Concurrency), "--max-dequeue-count="+strconv.Itoa(w.MaxDequeueCount))...)
 	cmd.Args[0] = "lazuli"
 	cmd.Env = append(os.Environ(), connstr.Variable+"="+w.ConnectionString, fault.EnvVar+"="+w.Fault)
@@ -441,7 +496,7 @@ func newDemonstrationWorkerCommand(name string,
 	run func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error) *cobra.Command {
 	var s demo.WorkerSettings
 	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "container": &s.Container,
-		"kind": &s.Kind, "folder": &s.Folder}
+		"kind": &s.Kind, "folder": &s.Folder, "mistake": &s.Mistake}
 	cmd := newDemoWorkerCommand(name, flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
 		s.Fault, s.ConnectionString = os.Getenv(fault.EnvVar), os.Getenv(connstr.Variable)
 		return run(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
@@ -449,6 +504,7 @@ func newDemonstrationWorkerCommand(name string,
 	cmd.Flags().DurationVar(&s.Lease, "lease", time.Second, "")
 	cmd.Flags().IntVar(&s.Concurrency, "concurrency", 8, "")
 	cmd.Flags().IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
+	cmd.Flags().BoolVar(&s.Story, "story", false, "")
 	return cmd
 }
 
@@ -458,6 +514,7 @@ func startThrowaway(hierarchical bool) (connectionString string, stop func() err
 	if err != nil {
 		return "", nil, err
 	}
+	// The development account, whose key is public: this server listens on loopback and ends with the run.
 	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Hierarchical: hierarchical},
 		auth.Account{Name: auth.DevelopmentAccount, Keys: []auth.Key{key}})
 	if err != nil {
@@ -472,6 +529,7 @@ func startThrowaway(hierarchical bool) (connectionString string, stop func() err
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s.ConnectionString(), func() error {
+		// Not the verb's context, which Ctrl-C has ended: the server still has to be stopped.
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := errors.Join(s.Stop(ctx), os.RemoveAll(dir)); err != nil {

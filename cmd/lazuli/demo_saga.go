@@ -44,40 +44,64 @@ Steps: ` + strings.Join(points, ", "),
 	}
 	connection := target.OverrideFlag(cmd, "a Lazuli that the verb starts")
 	fl, complete := cmd.Flags(), runFlags(cmd, points, &common)
+	class := classroomFlags(cmd, &common, demo.MistakesOf("saga")).storyFlags()
 	fl.IntVar(&c.Orders, "orders", 12, "orders in each round")
 	fl.IntVar(&c.Random, "random", 0,
 		"number of orders in the round that kills workers at random moments; 0: skip the round")
 	fl.DurationVar(&c.Patience, "patience", 2*time.Minute, "time limit of a round")
 	print := demonstrationOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		// A kill waits for the first to the sixth hit of a step; fewer orders might not come to the sixth.
 		if c.Orders < 6 || c.Random < 0 || common.SamplePairs < 0 {
 			return console.Usagef("--orders must be at least 6; --random and --sample-pairs must not be negative")
 		}
-		end, err := complete()
+		// All checks come before the first process is started: a wrong flag must not leave a server behind.
+		if err := class.check(false); err != nil {
+			return err
+		}
+		switch {
+		case common.Story > 0 && c.Random > 0:
+			return console.Usagef("--story follows one order through one kill: it cannot be used with --random")
+		case common.Story > c.Orders:
+			return console.Usagef("--story %d: a round has %d orders; --orders says how many", common.Story, c.Orders)
+		}
+		end, err := complete(class.steps(points))
 		if err != nil {
 			return err
 		}
 		defer end()
-		c.Points, c.Pairs, c.SamplePairs, c.Seed = common.Points, common.Pairs, common.SamplePairs, common.Seed
-		c.Keep, c.Progress, c.Show = common.Keep, common.Progress, common.Show
 		self, err := os.Executable()
 		if err != nil {
 			return err
 		}
-		c.Worker = func(s demo.SagaSettings) *exec.Cmd { return sagaWorker(self, s) }
-		if c.ConnectionString = connection(); c.ConnectionString == "" {
-			text, stop, err := startThrowaway(false)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, stop()) }()
-			c.ConnectionString = text
+		// The mistakes use the common worker; the pattern has its own, with the settings of workflows.
+		common.Worker = func(w demo.WorkerSettings) *exec.Cmd { return demonstration{}.command(self, w) }
+		common.ConnectionString = connection()
+		stop, err := class.account(cmd.Context(), &common.ConnectionString, false)
+		if err != nil {
+			return err
 		}
-		report, err := demo.Saga(cmd.Context(), c)
+		report, err := class.run(cmd.Context(), common, points,
+			func(ctx context.Context, common demo.Config) (demo.PatternReport, error) {
+				if common.Naive() {
+					return demo.NaiveOrders(ctx, common)
+				}
+				// A copy: with --naive this function is called several times, with other points each.
+				c := c
+				c.Points, c.Pairs, c.SamplePairs, c.Seed = common.Points, common.Pairs, common.SamplePairs, common.Seed
+				c.Keep, c.Progress, c.Show = common.Keep, common.Progress, common.Show
+				c.Kept, c.Step, c.Story = common.Kept, common.Step, common.Story
+				c.ConnectionString = common.ConnectionString
+				c.Worker = func(s demo.SagaSettings) *exec.Cmd { return sagaWorker(self, s) }
+				return demo.Saga(ctx, c)
+			})
+		// A report of a run that failed is printed, too: its rows say which round it was.
 		if report != nil {
-			err = errors.Join(err, print(report, err))
+			err = errors.Join(err, print(report, err), class.writePage(report))
 		}
-		return err
+		class.showKept(cmd.Context(), err)
+		// Last: with --keep, showKept waits for Ctrl+C, and the server must answer until then.
+		return errors.Join(err, stop())
 	}
 	return cmd
 }

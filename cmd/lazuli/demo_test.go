@@ -3,7 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
 )
 
 // With --json, a demonstration prints one object with what its table has, also when it fails.
@@ -47,5 +53,43 @@ func TestDemoJSON(t *testing.T) {
 	code = run("--patience=1ms")
 	if code == exitOK || report.Passed {
 		t.Errorf("without time ended with %d: %+v", code, report)
+	}
+}
+
+// The numbers and names of patterns are those of their demonstrations, of their programs, and of the rows of
+// docs/patterns.md.
+func TestNumbersOfPatterns(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/patterns.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs := map[string]bool{}
+	for _, verb := range newDemoCommand().Commands() {
+		if !verb.Hidden && verb.Name() != "all" && verb.Name() != "ls" {
+			verbs[verb.Name()] = true
+		}
+	}
+	programs, err := filepath.Glob("../../examples/patterns/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range demo.Names {
+		if !verbs[name] {
+			t.Errorf("pattern %d has no demonstration %s", i+1, name)
+		}
+		row := fmt.Sprintf("\n| %02d | ", i+1)
+		_, rest, ok := strings.Cut(string(page), row)
+		line, _, _ := strings.Cut(rest, "\n")
+		folder := fmt.Sprintf("%02d-%s", i+1, name)
+		switch {
+		case !ok || !strings.Contains(line, "`lazuli demo "+name+"`"):
+			t.Errorf("the page has no row %q with `lazuli demo %s`", strings.TrimSpace(row), name)
+		case i < len(programs) && (filepath.Base(programs[i]) != folder || !strings.Contains(line, "["+folder+"](")):
+			t.Errorf("the program %s is not %s, or the page does not link it: %s", programs[i], folder, line)
+		}
+	}
+	if len(verbs) != len(demo.Names) || len(programs) != 16 {
+		t.Errorf("%d demonstrations, want %d; %d programs, want 16", len(verbs), len(demo.Names), len(programs))
 	}
 }

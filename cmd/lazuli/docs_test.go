@@ -14,6 +14,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/test/prose"
 )
 
 //go:generate go test . -run TestCommandPageIsCurrent -update
@@ -34,7 +35,7 @@ func TestCommandPageIsCurrent(t *testing.T) {
 		t.Fatalf("%s lacks its marks %q and %q", page, begin, end)
 	}
 	root := newRootCommand(&Main{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
-	want := head + begin + newHelpPage(root).String() + end + tail
+	want := head + begin + prose.Wrap(newHelpPage(root).String()) + end + tail
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

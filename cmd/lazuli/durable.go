@@ -71,6 +71,7 @@ func newDurableListCommand() *cobra.Command {
 		out := begin("INSTANCE", "WORKFLOW", "STATUS", "CREATED", "UPDATED").Or("there are no instances")
 		now := time.Now()
 		q := query(now)
+		// The commonest mistake of a beginner: a worker without the workflow, or with another name of the hub.
 		waiting := 0
 		defer func() {
 			if waiting > 0 {
@@ -78,12 +79,14 @@ func newDurableListCommand() *cobra.Command {
 					"them; connect one that has the workflow, by its name and version\n", waiting, pendingLong)
 			}
 		}()
+		// Inputs and results may be large, and a table does not show them.
 		for q.Payloads = out.JSON != nil; ; {
 			page, err := c.Query(cmd.Context(), q)
 			if err != nil {
 				return out.End(err)
 			}
 			for _, i := range page.Instances {
+				// Looked at before the next row, so that the note comes only if there is one more.
 				if *top > 0 && out.Rows == *top {
 					fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d instances are shown; use --top to show more\n", *top)
 					return out.End(nil)
@@ -148,7 +151,9 @@ func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, ful
 	for _, row := range [][2]string{{"Instance", i.ID}, {"Workflow", i.Name}, {"Status", i.Status},
 		{"Created", console.ClockText(i.Created)}, {"Updated", console.ClockText(i.LastUpdated)},
 		{"Parent", i.Parent}, {"Input", i.Input}, {"Output", i.Output}, {"Custom status", i.CustomStatus},
+		// A failure without a type begins with the separator, which is cut off.
 		{"Failure", strings.TrimPrefix(i.FailureType+": "+i.FailureMessage, ": ")}} {
+		// Empty rows are left out: most instances have neither parent nor custom status nor failure.
 		if row[1] != "" {
 			fmt.Fprintf(tw, "%s\t%s\n", row[0], text(row[1]))
 		}
@@ -157,6 +162,7 @@ func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, ful
 	fmt.Fprintln(tw, "TIME\tTASK\tEVENT\tDETAILS")
 	for _, s := range steps {
 		task := ""
+		// Events of the instance itself have no task, and -1.
 		if s.Task >= 0 {
 			task = fmt.Sprint("#", s.Task)
 		}
@@ -177,6 +183,7 @@ func newDurableStartCommand() *cobra.Command {
 	output := console.LineOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 2 {
+			// Workflows would fail on such input only when they read it, long after this command said it was started.
 			if !json.Valid([]byte(args[1])) {
 				return console.Usagef("the input is not JSON")
 			}
@@ -251,6 +258,7 @@ func newDurablePurgeCommand() *cobra.Command {
 		for _, f := range []string{"status", "prefix", "older-than", "newer-than"} {
 			chosen = chosen || cmd.Flags().Changed(f)
 		}
+		// Neither would be all instances of the hub, and both leave open which of the two counts.
 		if chosen == (len(args) > 0) {
 			return console.Usagef("give instance IDs or select instances by --status, --prefix, --older-than or " +
 				"--newer-than")
@@ -276,6 +284,7 @@ func newDurablePurgeCommand() *cobra.Command {
 			purged, err := c.PurgeTree(cmd.Context(), id, true)
 			n += purged
 			if err != nil {
+				// The others are still purged: the command is often given a list from another one.
 				errs = append(errs, fmt.Errorf("instance %q: %w", id, err))
 			}
 		}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +14,11 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
+	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // newDurableServeCommand makes `lazuli durable serve`, the gRPC endpoint apart from the storage services.
@@ -30,6 +37,7 @@ lazuli serve --durable does so inside the server.`,
 	open := target.StorageFlag(cmd)
 	logFormat := cmd.Flags().String("log-format", "text", "text or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// The verb says it already; without the variable, options such as durable-token would be refused as useless.
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: append(m.Environ, "LAZULI_DURABLE=true")})
 		if err != nil {
 			return console.Usage(err)
@@ -48,6 +56,11 @@ lazuli serve --durable does so inside the server.`,
 				return console.Usage(err)
 			}
 		}
+		hubs := append([]string{c.Durable.Hub}, c.Durable.Hubs...)
+		// Before the port is open: workers that are refused later connect again and again.
+		if err := refuseForeignHubs(cmd.Context(), storage, hubs, log); err != nil {
+			return err
+		}
 		d, err := serve.OpenDurable(storage, &c.Config, &sec, nil, nil, log, false)
 		if err != nil {
 			return err
@@ -57,4 +70,31 @@ lazuli serve --durable does so inside the server.`,
 	}
 	config.AddFlags(cmd.Flags(), config.DurableOptions()...)
 	return cmd
+}
+
+// checkTime bounds the requests of refuseForeignHubs.
+const checkTime = 10 * time.Second
+
+// refuseForeignHubs returns an error if one of the hubs is one of another engine. Their calls are refused later too,
+// but workers connect again and again then, and say little. An account that does not answer does not stop the start: it
+// may come back.
+func refuseForeignHubs(ctx context.Context, storage *workers.Storage, names []string, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	for _, name := range names {
+		hub, err := hubname.Stored(name)
+		if err != nil {
+			return console.Usage(err)
+		}
+		r, err := durable.NewReader(ctx, durable.Options{Storage: storage, Hub: hub})
+		switch {
+		case errors.Is(err, durable.ErrHubNotFound): // It is made at the first call.
+		case err != nil:
+			log.Warn("cannot read the task hub yet", "hub", name, "err", sdkerr.Short(err))
+		case r.Engine() != durable.EngineLazuli:
+			return fmt.Errorf("%w: %q is one of %s (DTFx, or Durable Functions in .NET); nothing is written to it; "+
+				"choose another one with --durable-hub", durable.ErrForeignHub, name, r.Engine())
+		}
+	}
+	return nil
 }

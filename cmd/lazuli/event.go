@@ -50,6 +50,7 @@ func newEventCreate(ask target.AdminCaller) *cobra.Command {
 	}
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// Parsed here and not by the server, since the form is that of the flag; the server checks what it means.
 		for _, text := range filters {
 			f, err := parseAdvancedFilter(text)
 			if err != nil {

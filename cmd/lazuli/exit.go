@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -15,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/printable"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/internal/server"
@@ -51,7 +53,7 @@ func exitCode(err error) int {
 	case errors.Is(err, errPortTaken):
 		return exitPort
 	case errors.Is(err, datadir.ErrLocked), errors.Is(err, datadir.ErrFormat), errors.Is(err, datadir.ErrNotFound),
-		errors.Is(err, datadir.ErrManifest),
+		errors.Is(err, datadir.ErrManifest), errors.Is(err, peering.ErrFormat),
 		errors.As(err, new(*datadir.ContentError)), errors.As(err, new(*datadir.PathError)),
 		errors.As(err, new(*server.FolderError)):
 		return exitData
@@ -62,10 +64,11 @@ func exitCode(err error) int {
 	}
 }
 
-// report prints err, if there is one, and returns its exit code.
+// report prints err, if there is one, and returns its exit code. Errors quote names, keys of damaged files and answers
+// of servers, of which a terminal must take nothing for commands.
 func report(w io.Writer, err error) int {
 	if err != nil {
-		fmt.Fprintf(w, "lazuli: %s\n", explained(err))
+		fmt.Fprintf(w, "lazuli: %s\n", printable.Text(explained(err)))
 	}
 	return exitCode(err)
 }
@@ -83,7 +86,17 @@ func explained(err error) string {
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
 		text += "; for a certificate of lazuli cert, set SSL_CERT_FILE to its ca.pem, such as SSL_CERT_FILE=certs/ca.pem"
 	}
-	return text + creation(err)
+	return text + nameLength(err) + creation(err)
+}
+
+// nameLength says which names are allowed, where the service only says that the length of one is not.
+func nameLength(err error) string {
+	var r *azcore.ResponseError
+	if !errors.As(err, &r) || r.ErrorCode != "OutOfRangeInput" || r.RawResponse == nil ||
+		!strings.Contains(sdkerr.Text(err), "resource name length") {
+		return ""
+	}
+	return " Names of queues, containers and tables have 3 to 63 characters."
 }
 
 // creation says how to create what a write has not found.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,15 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
+
+// Names and answers in an error are no commands for the terminal; its lines stay.
+func TestErrorsArePrintable(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if code := report(&out, errors.New("a\x1b[2Jb\nc")); code != exitFailure || out.String() != "lazuli: a\\x1b[2Jb\nc\n" {
+		t.Errorf("exit code %d, %q", code, out.String())
+	}
+}
 
 // A verb that a signal ends says what became of its work, and exits as shells expect: 128 and the number of the signal.
 func TestInterrupted(t *testing.T) {

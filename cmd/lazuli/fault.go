@@ -53,6 +53,7 @@ func newFaultCreate(ask target.AdminCaller) *cobra.Command {
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r.For, r.Delay, r.RetryAfter = faultrule.Duration(window), faultrule.Duration(delay), faultrule.Duration(retryAfter)
+		// 0 has a meaning for both, the first byte, so that only the flag says whether they are set.
 		if cmd.Flags().Changed("truncate") {
 			r.Truncate = &truncate
 		}
@@ -60,6 +61,7 @@ func newFaultCreate(ask target.AdminCaller) *cobra.Command {
 			r.Corrupt = &corrupt
 		}
 		if azureLimits {
+			// Limits that are given beside --azure-table-limits win: the flag then adds only Retry-After.
 			if t.PartitionEntities == 0 && t.AccountEntities == 0 {
 				t.PartitionEntities, t.AccountEntities = faultrule.AzurePartitionEntities, faultrule.AzureAccountEntities
 			}
@@ -154,6 +156,7 @@ func newFaultRemove(ask target.AdminCaller) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{Use: "rm [RULE ...]", Short: "Remove rules by name, or all of them",
 		RunE: func(cmd *cobra.Command, names []string) error {
+			// No names must not mean all: a script with an empty variable would remove every rule.
 			switch {
 			case all && len(names) > 0:
 				return console.Usagef("--all cannot be combined with names")
@@ -164,6 +167,7 @@ func newFaultRemove(ask target.AdminCaller) *cobra.Command {
 				return console.Usagef("give the name of a rule, or --all")
 			}
 			for _, name := range names {
+				// An empty name is the path of the whole list, and DELETE on it removes all rules.
 				if strings.TrimSpace(name) == "" {
 					return console.Usagef("the name of a rule must not be empty")
 				}

@@ -58,6 +58,7 @@ begin with "lost:" say what.`,
 		progress := console.NewMeter(cmd, "checked", console.BytesUnit)
 		o.Progress = progress.At
 		r, err := fsck.Check(cmd.Context(), folder, o)
+		// Before the report, which may go to the same terminal.
 		progress.End()
 		if err != nil {
 			return err
@@ -65,6 +66,7 @@ begin with "lost:" say what.`,
 		switch err := output(r, r.WriteText); {
 		case err != nil:
 			return err
+		// Findings that remain weigh more than what was lost: exit code 1 before 5.
 		case !r.Clean:
 			return errNotClean
 		case len(r.Lost) > 0:

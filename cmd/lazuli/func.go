@@ -83,6 +83,8 @@ type funcFlags struct {
 	verbose   bool
 	cors      string
 
+	allowHosts []string
+
 	corsCredentials, enableAuth, noBuild bool
 }
 
@@ -96,7 +98,7 @@ func newFuncStartCommand(m *Main) *cobra.Command {
 		Short: "Run the function app of a folder",
 		Long: `Run the function app of a folder: host.json, local.settings.json, and functions in Python, JavaScript or TypeScript, or a
 folder with a function.json for each function; or the output of a build of a .NET app (isolated worker), whose source is built first
-with the dotnet on the path; or target/azure-functions/NAME of a Java app, with a worker for Java.
+with the dotnet on the path; or target/azure-functions/NAME of a Java app, whose source is built with mvn, with a worker for Java.
 
 The command starts a worker of the app's language, or the handler that host.json names (customHandler), with the settings in its
 environment, and restarts it if it exits. Queue, blob and timer triggers use the storage account of their connection; UseDevelopmentStorage=true means the Lazuli
@@ -161,10 +163,13 @@ its messages are delivered again when their leases end.`,
 	fl.BoolVar(&f.verbose, "verbose", false, "log in detail what the host itself does")
 	fl.StringVar(&f.cors, "cors", "",
 		"origins whose pages may call functions, separated by commas, or * (default: Host.CORS of local.settings.json)")
+	fl.StringSliceVar(&f.allowHosts, "allow-host", nil,
+		"names that requests may have as their host where no keys are asked for, besides addresses and localhost: that of a "+
+			"tunnel, for instance")
 	fl.BoolVar(&f.corsCredentials, "cors-credentials", false, "let these pages send cookies")
 	// Those of Core Tools that scripts and editors give.
 	fl.BoolVar(&f.enableAuth, "enableAuth", false, "the same as --keys .lazuli/keys.json in the app's folder")
-	fl.BoolVar(&f.noBuild, "no-build", false, "start what an earlier build of a .NET project has written to bin/output")
+	fl.BoolVar(&f.noBuild, "no-build", false, "start what an earlier build of a .NET or Java project has written")
 	fl.StringVar(&f.dir, "script-root", ".", "the same as --dir")
 	for _, name := range []string{"enableAuth", "script-root"} {
 		fl.Lookup(name).Hidden = true
@@ -233,7 +238,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
 		Middleware: []workers.Middleware{otelfunc.Middleware()}, Durable: durablefunc.Runtime{},
 		Workers: languageworker.Runtime{Python: f.python, Debug: f.debug}, Keys: f.keys,
-		Verbose: f.verbose, CORS: f.cors, CORSCredentials: f.corsCredentials,
+		Verbose: f.verbose, CORS: f.cors, CORSCredentials: f.corsCredentials, AllowHosts: f.allowHosts,
 	})
 	if err != nil {
 		return console.Usage(errors.Join(fmt.Errorf("func start: %w", err), l.Close()))
@@ -311,13 +316,13 @@ replaces them.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&language, "language", "", "python, javascript, typescript or csharp")
-	fl.StringVar(&runtime, "worker-runtime", "", "as for Core Tools: python, node, dotnet-isolated, or a language")
+	fl.StringVar(&language, "language", "", "python, javascript, typescript, csharp or java")
+	fl.StringVar(&runtime, "worker-runtime", "", "as for Core Tools: python, node, dotnet-isolated, java, or a language")
 	fl.StringVar(&model, "model", "", "as for Core Tools: V2 for Python, V4 for JavaScript and TypeScript")
 	for _, l := range funcapp.Languages {
 		short = append(short, fl.Bool(l.Name, false, "the same as --language "+l.Name))
 	}
-	for _, name := range []string{"model", "python", "javascript", "typescript", "csharp"} {
+	for _, name := range []string{"model", "python", "javascript", "typescript", "csharp", "java"} {
 		fl.Lookup(name).Hidden = true
 	}
 	fl.BoolVar(&force, "force", false, "replace files that exist")
@@ -329,7 +334,7 @@ func newFuncNewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new [NAME]",
 		Short: "Add a function to an app",
-		Long: `Add a function to an app in Python (model v2: function_app.py), JavaScript or TypeScript (model v4: src/functions), or C#.
+		Long: `Add a function to an app in Python (model v2: function_app.py), JavaScript or TypeScript (model v4: src/functions), C# or Java.
 The templates are ` + funcapp.TemplateNames() + `; their names in Core Tools, such as "HTTP trigger", do as well.`,
 		Example: `  lazuli func new hello --template http`,
 		Args:    cobra.MaximumNArgs(1),
@@ -339,6 +344,8 @@ The templates are ` + funcapp.TemplateNames() + `; their names in Core Tools, su
 			}
 			text, err := funcapp.New(dir, name, template, level)
 			if err != nil {
+				// Every error of New is one of the arguments or the folder; nothing is half written, since it looks before it
+				// writes.
 				return console.Usagef("func new: %w", err)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)

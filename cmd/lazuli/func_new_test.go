@@ -73,7 +73,7 @@ func TestFuncNewRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"init", empty}, "--language is missing: python, javascript, typescript or csharp"},
+		{[]string{"init", empty}, "--language is missing: python, javascript, typescript, csharp or java"},
 		{[]string{"init", empty, "--language", "cobol"}, `no language is called "cobol"`},
 		{[]string{"new", "A", "-t", "http", "--dir", empty}, "make one by `lazuli func init"},
 		{[]string{"new", "A", "-t", "sql", "--dir", app}, "--template is one of http, queue, blob, timer, durable"},

@@ -10,8 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
@@ -65,12 +65,10 @@ func TestFuncStart(t *testing.T) {
 	go func() { ended <- m.Run(ctx) }()
 	address := regexp.MustCompile(`Hello: \[GET\] (http://\S+)`)
 	var found []string
-	for deadline := time.Now().Add(patience); found == nil; found = address.FindStringSubmatch(stdout.String()) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not come up:\n%s\n%s", &stdout, &stderr)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	check.Eventually(t, func() bool {
+		found = address.FindStringSubmatch(stdout.String())
+		return found != nil
+	}, "it does not come up:\n%s\n%s", &stdout, &stderr)
 	response, err := http.Get(found[1])
 	if err != nil {
 		t.Fatal(err)

@@ -24,12 +24,19 @@ func newHealthCommand(m *Main) *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	output := console.ReportOutput(cmd)
+	var complete bool
+	cmd.Flags().BoolVar(&complete, "complete", false, "check also that this node of a cluster has complete copies, which a "+
+		"rolling update waits for")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {
 			return console.Usage(err)
 		}
+		// A server that listens on 0.0.0.0 is asked on loopback.
 		url := "http://" + exposure.Callable(c.Admin.Address()) + "/readyz"
+		if complete {
+			url += "?copies=complete"
+		}
 		var answer strings.Builder
 		notReady := askReady(cmd.Context(), url, &answer)
 		row := struct {
@@ -44,6 +51,7 @@ func newHealthCommand(m *Main) *cobra.Command {
 			_, err := io.WriteString(w, answer.String())
 			return err
 		})
+		// Not ready is the answer that sets the exit code; a failure to print it comes second.
 		return cmp.Or(notReady, err)
 	}
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")

@@ -12,6 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/azurite"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/printable"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
@@ -19,6 +20,7 @@ import (
 // importAzurite is `lazuli import --azurite`: into a new data folder, or into the account of --connection-string. The
 // variables with connection strings do not count, since they may name the Azurite that is left.
 func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (accountarchive.Account, error)) error {
+	// They are flags of the same verb for archives. Ignored, they would let everything be imported, or overwritten.
 	for _, name := range []string{"only", "overwrite", "verify"} {
 		if cmd.Flags().Changed(name) {
 			return console.Usagef("--%s is not for --azurite", name)
@@ -40,6 +42,7 @@ func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (
 		if err != nil {
 			return err
 		}
+		// A folder of Azurite may have several accounts, of which a running account takes one.
 		name, err := accountOf(cmd.Flags().Lookup("connection-string").Value.String(), f)
 		if err != nil {
 			return err
@@ -57,6 +60,7 @@ func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (
 			return console.Usage(err)
 		}
 		into = c.Location
+		// Without a server: only records of its own making can have the times and identifiers that Azurite gave.
 		r, err = f.IntoFolder(cmd.Context(), into,
 			azurite.FolderOptions{Log: slog.New(
 				slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})), Progress: progress})
@@ -103,14 +107,16 @@ func reportAzurite(cmd *cobra.Command, f *azurite.Folder, r azurite.Result, into
 	if r.Expired > 0 {
 		fmt.Fprintln(out, console.Count(r.Expired, "message")+" left out, because the time to live has ended")
 	}
+	// The folder has names but no keys: without them the server would not know the accounts that were just imported.
 	if names := slices.DeleteFunc(f.Accounts(),
 		func(name string) bool { return name == connstr.DevelopmentAccount }); len(names) > 0 {
 		fmt.Fprintf(out, "The server needs keys for %s: AZURITE_ACCOUNTS, or --accounts-file\n", strings.Join(names, ", "))
 	}
 	for _, missing := range r.Missing {
-		fmt.Fprintln(cmd.ErrOrStderr(), "not imported: "+missing)
+		fmt.Fprintln(cmd.ErrOrStderr(), "not imported: "+printable.Line(missing))
 	}
 	if n := len(r.Missing); n > 0 {
+		// The exit code says that something is missing, after everything that could be imported was.
 		return fmt.Errorf("%s could not be imported; the rest was", console.Count(n, "item"))
 	}
 	return nil

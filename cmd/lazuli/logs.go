@@ -9,12 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
+	"github.com/lazuli-storage/lazuli/internal/printable"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
@@ -69,6 +71,7 @@ as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or a duration before now, such as 9
 	fl.BoolVar(&f.stats, "stats", false, "print the cost of the query on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *asJSON {
+			// --json is on all verbs. This one had --format before, and the two may agree.
 			if fl.Changed("format") && f.format != "json" {
 				return console.Usage(errors.New("--json and --format " + f.format + " exclude each other"))
 			}
@@ -96,6 +99,7 @@ func (f *logsQuery) query(now time.Time) (q logstore.Query, err error) {
 	if q.To, err = parseMoment(f.to, now); err != nil {
 		return q, fmt.Errorf("--to: %w", err)
 	}
+	// An empty range would print nothing, and look like a service that logged nothing.
 	if !q.From.Before(q.To) {
 		return q, fmt.Errorf("--from %s is not before --to %s", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
 	}
@@ -133,6 +137,7 @@ func parseMoment(s string, now time.Time) (time.Time, error) {
 func (f *logsQuery) run(ctx context.Context, connectionString string, out, stderr io.Writer, now time.Time) error {
 	q, err := f.query(now)
 	if err != nil {
+		// Checked before an account is opened: a wrong flag is exit code 2 even without a server.
 		return console.Usage(err)
 	}
 	storage, err := target.OpenStorage(connectionString)
@@ -151,17 +156,20 @@ func (f *logsQuery) run(ctx context.Context, connectionString string, out, stder
 		if err := f.print(out, e); err != nil {
 			return err
 		}
+		// The limit stops the reading, too: lines come from blobs as they are asked for.
 		if found++; found == f.limit {
 			break
 		}
 	}
 	if found == 0 {
+		// The usual cause of an empty result in $logs is that logging was never switched on.
 		hint := ""
 		if f.container == "" || f.container == "$logs" {
 			hint = "; blob, queue and table have some once logging is on in the properties of the service"
 		}
 		fmt.Fprintf(stderr, "no lines of %s in this time%s\n", f.service, hint)
 	}
+	// After the lines and on standard error, as these are read by programs.
 	if f.stats {
 		fmt.Fprintf(stderr, "%d lines found among %d, in %d blobs of %d bytes; %d lists named %d blobs; %d lines could "+
 			"not be read\n",
@@ -216,13 +224,13 @@ func (f *logsQuery) print(out io.Writer, e logstore.Entry) error {
 		err = console.JSONLines(out).Encode(e.Record)
 	default:
 		message := e.Message
-		if strings.ContainsFunc(message, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+		if strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' || r == '\\' }) {
 			message = strconv.Quote(message)
 		}
 		line := fmt.Sprintf("%s %-5s %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level),
 			message)
 		if e.Attrs != nil {
-			line += " " + string(e.Attrs)
+			line += " " + printable.Line(string(e.Attrs))
 		}
 		_, err = fmt.Fprintln(out, line)
 	}

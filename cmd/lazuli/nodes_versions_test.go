@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
@@ -42,8 +45,10 @@ func release(t *testing.T, formats string) func(args ...string) *exec.Cmd {
 }
 
 // Three nodes are updated one after the other to a release that understands a newer format as well, and back, while
-// clients write: nothing that was acknowledged is lost. It runs only with LAZULI_TEST_KILL_NODES.
-// LAZULI_TEST_OTHER_RELEASE is the path of a program that takes the place of the other release.
+// clients write: nothing that was acknowledged is lost, and the log says how long a client has waited. The way back
+// is open until the upgrade is finished. It runs only with LAZULI_TEST_KILL_NODES. LAZULI_TEST_OTHER_RELEASE is the
+// path of a program that takes the place of the other release, and LAZULI_TEST_UPGRADES a number of upgrades and ways
+// back in place of one.
 func TestClusterIsUpdatedWhileClientsWrite(t *testing.T) {
 	t.Parallel()
 	cluster := startNodes(t)
@@ -55,7 +60,8 @@ func TestClusterIsUpdatedWhileClientsWrite(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	load := startWriting(ctx, t, cluster)
 	own := cluster.Nodes[0].Command
-	for _, command := range []func(...string) *exec.Cmd{other, own} {
+	update := func(command func(...string) *exec.Cmd) {
+		t.Helper()
 		for _, n := range cluster.Nodes {
 			check.OK(t, n.Terminate())
 			n.Command = command
@@ -63,12 +69,43 @@ func TestClusterIsUpdatedWhileClientsWrite(t *testing.T) {
 			check.OK(t, cluster.Whole(t.Context()))
 		}
 	}
+	upgrades := 1
+	if text := os.Getenv("LAZULI_TEST_UPGRADES"); text != "" {
+		n, err := strconv.Atoi(text)
+		check.OK(t, err)
+		upgrades = n
+	}
+	for i := range upgrades {
+		update(other)
+		update(own)
+		t.Logf("%d upgrades and ways back, %d writes, the longest %s", i+1, load.count(), load.slowest())
+	}
+	update(other)
 	stop()
 	load.check(t)
+	if os.Getenv("LAZULI_TEST_OTHER_RELEASE") != "" {
+		return // it may have the same formats
+	}
+	n1 := cluster.Nodes[0]
+	_, port, err := net.SplitHostPort(n1.Admin)
+	check.OK(t, err)
+	finish := own("cluster", "upgrade", "--finish", "--yes", "--admin-port", port)
+	text, err := finish.CombinedOutput()
+	if want := fmt.Sprintf("has format %d, and no upgrade is to be finished", supported.Newest+1); err != nil ||
+		!strings.Contains(string(text), want) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	// The release before is refused by its own folder now.
+	check.OK(t, n1.Terminate())
+	n1.Command = own
+	check.OK(t, n1.Start())
+	check.Eventually(t, func() bool { return logged(t, n1, "use the newer release") },
+		"the release before does not refuse")
 }
 
-// A node whose release has no format in common with the others is refused with a clear message, in both directions; the
-// others serve, and the node takes part again with its own release. It runs only with LAZULI_TEST_KILL_NODES.
+// A release that does not understand the format of the cluster's data refuses the folder of a node with a clear
+// message; the others serve, and the node takes part again with its own release. It runs only with
+// LAZULI_TEST_KILL_NODES.
 func TestNodeWithoutACommonFormatIsRefused(t *testing.T) {
 	t.Parallel()
 	cluster := startNodes(t)
@@ -77,23 +114,20 @@ func TestNodeWithoutACommonFormatIsRefused(t *testing.T) {
 	n3 := cluster.Nodes[2]
 	own := n3.Command
 	for _, other := range []struct{ formats, want string }{
-		{"3-4", "it needs format 3 of the cluster's data or newer, and this program supports formats up to 2: update this " +
-			"node"},
-		{"0-0", "it supports formats of the cluster's data up to 0, and this cluster needs 1 or newer: update that node"},
+		{"3-4", "it is 2, and this program needs 3 or newer"},
+		{"1-1", "and this program supports formats up to 1: use the newer release"},
 	} {
 		check.OK(t, n3.Terminate())
 		n3.Command = release(t, other.formats)
 		check.OK(t, n3.Start())
-		for _, n := range cluster.Nodes[:2] {
-			check.Eventually(t, func() bool { return logged(t, n, other.want) },
-				"node %s does not say why it refuses the other one", n.Name)
-		}
+		check.Eventually(t, func() bool { return logged(t, n3, other.want) },
+			"the node does not say why it refuses its folder")
 		before := load.count()
 		check.Eventually(t, func() bool { return load.count() > before+20 }, "the other nodes do not serve")
 		if n3.Ready(t.Context()) {
 			t.Errorf("node n3 with formats %s is ready", other.formats)
 		}
-		n3.Kill() // it waits for a majority
+		n3.Kill() // it has exited
 		n3.Command = own
 		check.OK(t, n3.Start())
 		check.OK(t, cluster.Whole(t.Context()))
@@ -121,7 +155,8 @@ type writing struct {
 	done     sync.WaitGroup
 
 	mu           sync.Mutex
-	acknowledged [3][]string // names of entities, blobs and messages
+	acknowledged [3][]string   // names of entities, blobs and messages
+	longest      time.Duration // that a client has waited for an answer, with the retries of its SDK
 }
 
 func startWriting(ctx context.Context, t *testing.T, cluster *killrig.Cluster) *writing {
@@ -153,18 +188,22 @@ func startWriting(ctx context.Context, t *testing.T, cluster *killrig.Cluster) *
 }
 
 func (w *writing) write(ctx context.Context, name string) {
+	began := time.Now()
 	_, err := w.entities.UpsertEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, name), nil)
-	w.note(0, name, err)
+	w.note(0, name, began, err)
+	began = time.Now()
 	_, err = w.blobs.UploadBuffer(ctx, "written", name, []byte(strings.Repeat(name, 10_000)), nil)
-	w.note(1, name, err)
+	w.note(1, name, began, err)
+	began = time.Now()
 	_, err = w.messages.EnqueueMessage(ctx, name, nil)
-	w.note(2, name, err)
+	w.note(2, name, began, err)
 }
 
-func (w *writing) note(kind int, name string, err error) {
+func (w *writing) note(kind int, name string, began time.Time, err error) {
 	if err == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		w.longest = max(w.longest, time.Since(began))
 		w.acknowledged[kind] = append(w.acknowledged[kind], name)
 	}
 }
@@ -174,6 +213,13 @@ func (w *writing) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.acknowledged[0]) + len(w.acknowledged[1]) + len(w.acknowledged[2])
+}
+
+// slowest returns how long the slowest of the acknowledged writes took.
+func (w *writing) slowest() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.longest
 }
 
 // check waits until writing has ended, and reads everything that was acknowledged.

@@ -32,12 +32,15 @@ token when it starts; if LAZULI_ADMIN_TOKEN is set to that token, this command u
 				return console.Usage(err)
 			}
 			address := "http://" + exposure.Callable(c.Admin.Address()) + "/"
+			// A browser that cannot connect shows its own page, which does not say that no server runs.
 			if err := askReady(cmd.Context(), address+"readyz", io.Discard); err != nil {
 				return err
 			}
+			// The login page sets a cookie and redirects, so that the token does not stay in the address.
 			if c.AdminToken != "" {
 				address += strings.TrimPrefix(admin.LoginPath, "/") + "?token=" + url.QueryEscape(c.AdminToken)
 			}
+			// Printed before the browser starts: over ssh none may start, and the address is still useful.
 			fmt.Fprintln(cmd.OutOrStdout(), address)
 			if printOnly {
 				return nil

@@ -65,11 +65,13 @@ of the oldest visible message. Messages set aside are included in the number of 
 			out.Or("there are no queues whose names begin with %s", args[0])
 		}
 		for _, q := range queues {
+			// One queue that cannot be read must not hide the others; its row says why.
 			if q.Unavailable != "" {
 				err = errors.Join(err, out.Add(q, q.Name, "-", "-", q.Unavailable))
 				continue
 			}
 			age := "-"
+			// Oldest is zero if no message is visible.
 			if !q.Oldest.IsZero() {
 				age = time.Since(q.Oldest).Round(time.Second).String()
 			}
@@ -139,6 +141,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 		if delay < 0 || delay%time.Second != 0 {
 			return console.Usagef("--delay must be in whole seconds")
 		}
+		// The poison queues of blob and table triggers are shared by all functions: each message says where it came from.
 		shared := to == "" && queuetool.Shared(args[0])
 		if to == "" && !shared {
 			if to, err = queuetool.Origin(args[0]); err != nil {
@@ -161,6 +164,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 			n, err = queuetool.Requeue(cmd.Context(), storage.Queues.NewQueueClient(args[0]), storage.Queues.NewQueueClient(to),
 				f, delay)
 		}
+		// Moved messages are moved, also if the next one failed.
 		if n > 0 || err == nil {
 			err = errors.Join(err, output(struct {
 				Moved int    `json:"moved"`
@@ -205,6 +209,7 @@ func newQueuePurgeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// All messages need the word for it: a filter that was forgotten must not empty the queue.
 		if f.All() != all {
 			return console.Usagef("purge: select messages with --all, or with filters and --limit")
 		}
@@ -222,6 +227,7 @@ func newQueuePurgeCommand() *cobra.Command {
 		f.Reasons = reasons(storage, args[0])
 		n, err := queuetool.Purge(cmd.Context(), storage.Queues.NewQueueClient(args[0]), f)
 		switch {
+		// A negative number stands for a queue that was cleared as a whole, without a count.
 		case n > 0 || n == 0 && err == nil:
 			return errors.Join(err, output(purgeRow{args[0], &n}, "deleted %s from %s", console.Count(n, "message"), args[0]))
 		case err == nil:

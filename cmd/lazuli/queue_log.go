@@ -15,9 +15,9 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
 // newQueueLogCommand makes `lazuli queue log`, which prints the messages of the stream that keeps the queues' changes.
@@ -36,8 +36,9 @@ Lazuli-Changes and Lazuli-Change of each message say the same.`,
 			return err
 		}
 		out := begin("TIME", "MESSAGE", "CHANGES", "BYTES", "WHAT").Or("the log is empty")
-		damaged, err := queuesvc.ReadLog(filepath.Join(folder, "queues"), func(r jetstreamfiles.Record) error {
+		damaged, err := queuestate.ReadLog(filepath.Join(folder, "queues"), func(r jetstreamfiles.Record) error {
 			h := headers(r.Header)
+			// The stream may have messages of other origin, such as those that only mark a point; they change no queue.
 			if h.Get(store.HeaderChanges) == "" {
 				return nil
 			}
@@ -46,6 +47,7 @@ Lazuli-Changes and Lazuli-Change of each message say the same.`,
 			return out.Add(row, row.Time.Format("2006-01-02T15:04:05.000Z"), row.Message, row.Changes, row.Bytes,
 				strings.Join(row.What, "; "))
 		})
+		// A folder of a server that never had a queue has no stream, which is not damage.
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: it has no queues", datadir.ErrNotFound)
 		}
@@ -53,6 +55,7 @@ Lazuli-Changes and Lazuli-Change of each message say the same.`,
 			return fmt.Errorf("reading the log of the queues in %s: %w", folder, err)
 		}
 		for _, d := range damaged {
+			// A torn end is what a crash leaves, and the server cuts it off at its next start.
 			if !d.Torn {
 				return fmt.Errorf("what follows cannot be read: %v; `lazuli fsck` says more", d)
 			}

@@ -46,6 +46,7 @@ to the poison queue.`,
 			return console.Usagef("--limit is %d, not 1 to %d", f.Limit, most)
 		}
 		name := args[0]
+		// So that the name may be that of the queue or of its poison queue.
 		if poison && !strings.HasSuffix(name, queuetool.PoisonSuffix) {
 			name += queuetool.PoisonSuffix
 		}
@@ -63,6 +64,7 @@ to the poison queue.`,
 		if err != nil {
 			return err
 		}
+		// Before the filter, which may select by the reason.
 		if err := f.Reasons.ReadOf(cmd.Context(), messages); err != nil {
 			return err
 		}
@@ -157,9 +159,11 @@ func (f *queueFilter) read() (queuetool.Filter, error) {
 		return chosen, console.Usagef("--limit must not be negative, but is %d", f.limit)
 	case f.olderThan < 0:
 		return chosen, console.Usagef("--older-than must not be negative, but is %v", f.olderThan)
+	// The border is computed once: computed for each message it would move while the queue is read.
 	case f.olderThan > 0:
 		chosen.Before = time.Now().Add(-f.olderThan)
 	}
+	// Both expressions are compiled before the first request, so that an error in one costs no messages a dequeue.
 	for _, e := range []struct {
 		flag, text string
 		to         **regexp.Regexp

@@ -133,3 +133,13 @@ func TestOneLine(t *testing.T) {
 		}
 	}
 }
+
+// A name of one letter is refused with the lengths that are allowed.
+func TestQueueNameLength(t *testing.T) {
+	lazuli := lazulitest.Start(t)
+	t.Setenv(connstr.Variable, lazuli.ConnectionString())
+	_, err := queueCommand(t, "", "put", "--create", "q", "x")
+	if err == nil || !strings.Contains(explained(err), "3 to 63 characters") {
+		t.Errorf("%v", err)
+	}
+}

@@ -69,7 +69,7 @@ func words(line string) (list []string) {
 }
 
 // placeholder matches a line that shows the form of commands: it has words that a reader replaces by one of several.
-var placeholder = regexp.MustCompile(`\[flags\]|VERB|\w\|\w`)
+var placeholder = regexp.MustCompile(`\[flags\]|VERB|\bID\b|\w\|\w`)
 
 // Every command line of the documents names a verb that exists, with flags and arguments that it takes. Those that make
 // certificates are run.

@@ -51,8 +51,10 @@ users of the machine can see command lines.`,
   lazuli sas table Employees --permissions r --startpk A --endpk M
   lazuli sas account --services bq --resource-types sco --permissions rwdlacup`,
 	}
+	// On the parent, for all resources: what is signed differs, and who signs does not.
 	p := cmd.PersistentFlags()
 	p.StringVar(&f.account, "account", "", "Storage account (default: that of the connection string)")
+	// No flag for the key, see Long: command lines are visible in the list of processes.
 	p.StringVar(&f.connection, "connection-string", "", "Connection string with the account, its key and its addresses")
 	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountsFileVariable), "Accounts file with the account's key")
 	p.IntVar(&f.keyNumber, "key-number", 1, "Key of the account that signs: 1 or 2")
@@ -159,6 +161,7 @@ func (f *sasFlags) print(output console.LineWriter, svc wire.Service, resource s
 	if err != nil {
 		return console.Usage(err)
 	}
+	// The signature is over the name as it is; only the address is escaped.
 	path := (&url.URL{Path: resource}).EscapedPath()
 	if resource != "" {
 		path = "/" + path
@@ -223,9 +226,12 @@ func (f *sasFlags) connectionAddress(svc wire.Service) string {
 
 // key finds the account's key without the command line.
 func (f *sasFlags) key() (string, error) {
+	// 0 would be the last key of an index that counts from the end, or panic below.
 	if f.keyNumber != 1 && f.keyNumber != 2 {
 		return "", console.Usagef("--key-number must be 1 or 2")
 	}
+	// The file first: who names it wants that account's key, even if a connection string of the environment has another
+	// one.
 	if f.accountsFile != "" {
 		account, err := readAccount(f.accountsFile, f.account)
 		if err != nil {
@@ -236,6 +242,8 @@ func (f *sasFlags) key() (string, error) {
 		}
 		return account.Keys[f.keyNumber-1], nil
 	}
+	// Only if it is the same account: the environment's key would sign for an account that it does not belong to, and the
+	// service would answer 403.
 	if f.settings.Account == f.account && !f.settings.Key.Empty() {
 		return f.settings.Key.Reveal(), nil
 	}
@@ -243,6 +251,7 @@ func (f *sasFlags) key() (string, error) {
 		(os.Getenv("AZURE_STORAGE_ACCOUNT") == f.account || os.Getenv("AZURE_STORAGE_ACCOUNT") == "") {
 		return text, nil
 	}
+	// The key of this account is public and part of the documentation.
 	if f.account == auth.DevelopmentAccount {
 		return auth.DevelopmentKey, nil
 	}

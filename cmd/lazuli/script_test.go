@@ -51,6 +51,7 @@ func (p parallel) Run() int {
 //	end NAME CODE         sends SIGTERM and wants that exit code; what it printed is in NAME.stdout and NAME.stderr
 //	kill9 NAME            kills it
 //	get URL STATUS [TEXT] wants that status, and TEXT in the answer
+//	until PATTERN ARGS... runs `lazuli ARGS...` again and again until a line of its stdout matches
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -59,6 +60,7 @@ func TestScripts(t *testing.T) {
 			"end":   scriptEnd,
 			"kill9": scriptKill,
 			"get":   scriptGet,
+			"until": scriptUntil,
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Values[processes{}] = make(map[string]*process)
@@ -226,5 +228,23 @@ func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if strconv.Itoa(status) != args[1] || len(args) > 2 && !strings.Contains(body, args[2]) {
 		ts.Fatalf("got %d %s", status, body)
+	}
+}
+
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN ARGS...")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(patience); ; {
+		ts.Check(ts.Exec("lazuli", args[1:]...))
+		out := ts.ReadFile("stdout")
+		if pattern.MatchString(out) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("no line matches %s in:\n%s", args[0], out)
+		}
 	}
 }

@@ -99,6 +99,7 @@ begins with "-".
 			}
 			q.Facets = append(q.Facets, f)
 		}
+		// The facets as text too: a server is asked with the text, a folder with what was parsed.
 		result, err := from.search(cmd.Context(), q, facets)
 		if err != nil {
 			return err
@@ -146,6 +147,7 @@ func (s searchSource) ask(ctx context.Context, account, method, path string, int
 
 func printResult(out io.Writer, q searchapi.Query, r *searchapi.Result) error {
 	for _, h := range r.Hits {
+		// Quoted: keys may have spaces and control characters, and the reader must see where one ends.
 		fmt.Fprintf(out, "%q %q  score %.3f\n", h.PartitionKey, h.RowKey, h.Score)
 		for _, name := range slices.Sorted(maps.Keys(h.Fields)) {
 			value, err := json.Marshal(h.Fields[name])
@@ -166,9 +168,11 @@ func printResult(out io.Writer, q searchapi.Query, r *searchapi.Result) error {
 		for _, v := range facet.Values {
 			fmt.Fprintf(out, " %q %d,", v.Value, v.Count)
 		}
+		// Values beyond those listed, and entities without the field, make the numbers add up to the hits.
 		fmt.Fprintf(out, " others %d, without %d\n", facet.Other, facet.Missing)
 	}
 	fmt.Fprintf(out, "%d of %d hits\n", len(r.Hits), r.Total)
+	// A search during the build can miss entities; without this line a missing hit looks like a missing entity.
 	if !r.Complete {
 		fmt.Fprintln(out, "The index is still being built: entities may be missing.")
 	}
@@ -210,6 +214,7 @@ The exit code is 0 if they are equal. With --folder, --connection-string names t
 		ctx, cancel := context.WithTimeoutCause(cmd.Context(), most, fmt.Errorf("the comparison takes longer than %v", most))
 		defer cancel()
 		report, err := from.verify(ctx, connection)
+		// The cause names the limit; the error would only say that a context has ended.
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -220,6 +225,7 @@ The exit code is 0 if they are equal. With --folder, --connection-string names t
 		switch {
 		case err != nil:
 			return err
+		// An index that is being built differs from the table for a good reason.
 		case !report.Complete:
 			return errors.New("the index is still being built")
 		case report.Different > 0:

@@ -272,6 +272,7 @@ func TestBanner(t *testing.T) {
 		{"relaxed", show([]string{"--durability", "relaxed"}), []string{"durability relaxed"}, nil},
 		{"in memory", show([]string{"--in-memory"}), []string{"in memory; lost"}, []string{"/somewhere"}},
 		{"exposed", show([]string{"--host", "0.0.0.0"}), []string{"Note: other machines can access blob, queue, table"}, nil},
+		{"of this machine only", show([]string{"--host", "::1"}), nil, []string{"Also"}},
 		{"own account", show([]string{"--host", "0.0.0.0"}, "LAZULI_ACCOUNTS=shop:c2VjcmV0"),
 			[]string{"AccountName=shop;AccountKey=<a key of shop>;"}, []string{"c2VjcmV0", "Note:", "UseDevelopmentStorage"}},
 		{"two accounts", show(nil, "LAZULI_ACCOUNTS=shop:c2VjcmV0;desk:c2VjcmV0"),

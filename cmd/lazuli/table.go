@@ -66,6 +66,7 @@ does not show, as in the REST reference. A number without a fraction or such a m
 	cmd.Flags().StringVarP(&o.Filter, "filter", "f", "", "$filter of the query (default: all entities)")
 	cmd.Flags().StringVarP(&o.Select, "select", "s", "", "properties to show, separated by commas (default: all)")
 	cmd.Flags().IntVarP(&o.Top, "top", "n", 0, "maximum number of entities (default: all)")
+	// The service's own JSON, unparsed: numbers keep their digits and types their annotations.
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Top < 0 {
 			return console.Usagef("--top must not be negative, but is %d", o.Top)
@@ -98,6 +99,7 @@ The command reads all pages, or as many as --pages; only keys are transferred. O
 	cmd.Flags().IntVar(&pages, "pages", 0, "maximum number of pages of 1,000 entities (default: all)")
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		// 0 means all pages; a negative number would mean the same by accident.
 		if pages < 0 {
 			return console.Usagef("--pages must not be negative, but is %d", pages)
 		}
@@ -109,6 +111,8 @@ The command reads all pages, or as many as --pages; only keys are transferred. O
 		if err != nil {
 			return err
 		}
+		// Asked for in any case: a filter that finds nothing because it compares an Int32 with a string costs little, and
+		// is the case that people ask about.
 		hints, err := tabletool.TypeHints(cmd.Context(), service, args[0], filter)
 		if err != nil {
 			return err
@@ -149,8 +153,11 @@ most of them in one second: on Azure, a partition carries about 2,000 a second, 
 		if err != nil {
 			return err
 		}
+		// The border is fixed before the scan: a scan of a minute would otherwise see a window of another length in each
+		// partition.
 		o.Since = time.Now().Add(-window)
 		s, err := tabletool.ReadStats(cmd.Context(), service, args[0], o)
+		// The order is checked where it is defined; here it is a wrong flag.
 		if errors.Is(err, tabletool.ErrOrder) {
 			return console.Usagef("--by: %w", err)
 		}
@@ -180,15 +187,18 @@ func printExplanation(out io.Writer, e tabletool.Explanation, hints []string) er
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "plan\t%s\n", e.Plan)
 	fmt.Fprintf(tw, "cost\t%s\n", e.Cost())
+	// What the same query would cost on Azure; empty if Lazuli would do no better.
 	if azure := e.OnAzure(); azure != "" {
 		fmt.Fprintf(tw, "on Azure\t%s\n", azure)
 	}
 	for i, r := range e.Ranges {
 		fmt.Fprintf(tw, "%s\t%s\n", first(i, "key ranges"), console.OneLine(r))
 	}
+	// A filter can have thousands of ranges. The number is shown, so that the list is not taken for the whole.
 	if left := e.RangeCount - len(e.Ranges); left > 0 {
 		fmt.Fprintf(tw, "%s\t%d more\n", first(len(e.Ranges), "key ranges"), left)
 	}
+	// The ranges are the index's part. This line tells why more is scanned than returned.
 	if e.Residual {
 		fmt.Fprint(tw, "then\tthe rest of the filter is checked on each entity in them\n")
 	}

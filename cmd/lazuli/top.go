@@ -40,6 +40,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 			return err
 		}
 		clear := count == 0 && !*asJSON && console.Screen(cmd.OutOrStdout())
+		// Rates are differences of counters, so the first table comes after the second sample.
 		before, err := readSample(cmd.Context(), listener)
 		for n := 0; err == nil && (count == 0 || n < count); n++ {
 			select {
@@ -57,6 +58,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 				err = console.JSONLines(cmd.OutOrStdout()).Encode(report)
 				continue
 			}
+			// One write for the whole screen: a terminal would flicker between the clearing and the lines.
 			var text bytes.Buffer
 			if clear {
 				text.WriteString("\x1b[H\x1b[2J")
@@ -64,6 +66,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 			report.Write(&text)
 			_, err = cmd.OutOrStdout().Write(text.Bytes())
 		}
+		// Ctrl-C is how this verb ends, and no failure.
 		if cmd.Context().Err() != nil {
 			return nil
 		}

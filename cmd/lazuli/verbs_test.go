@@ -31,13 +31,14 @@ func clients(t *testing.T, m *Main) (list []*cobra.Command, args map[*cobra.Comm
 	folder := t.TempDir()
 	file := filepath.Join(folder, "file")
 	whole := map[string][]string{ // where the words of the usage line do not say
-		"lazuli blob get":      {"blob", "get", "abc/blob", filepath.Join(folder, "new")},
-		"lazuli durable raise": {"durable", "raise", "abc", "event", "{}"},
-		"lazuli durable start": {"durable", "start", "abc", "{}"},
-		"lazuli export":        {"export", filepath.Join(folder, "archive")},
-		"lazuli logs query":    {"logs", "query", "--service", "blob"},
-		"lazuli queue purge":   {"queue", "purge", "abc", "--all"},
-		"lazuli queue requeue": {"queue", "requeue", "abc-poison"},
+		"lazuli blob get":        {"blob", "get", "abc/blob", filepath.Join(folder, "new")},
+		"lazuli durable raise":   {"durable", "raise", "abc", "event", "{}"},
+		"lazuli durable start":   {"durable", "start", "abc", "{}"},
+		"lazuli export":          {"export", filepath.Join(folder, "archive")},
+		"lazuli logs query":      {"logs", "query", "--service", "blob"},
+		"lazuli queue purge":     {"queue", "purge", "abc", "--all"},
+		"lazuli queue requeue":   {"queue", "requeue", "abc-poison"},
+		"lazuli schedule create": {"schedule", "create", "abc", "00:01:00", "--queue", "abc"},
 	}
 	check.OK(t, os.WriteFile(file, []byte(`{"PartitionKey":"a","RowKey":"b"}`), 0o600))
 	words := map[string]string{"CONTAINER": "abc", "CONTAINER/BLOB": "abc/blob", "CONTAINER[/BLOB]": "abc/blob",
@@ -235,6 +236,8 @@ func TestMembersOfJSON(t *testing.T) {
 		*export archive
 		*import archive --overwrite
 		*queue requeue work-poison
+		schedule create nightly 1.00:00:00 --queue work
+		*schedule ls
 		*queue purge work --all --yes`) {
 		line, printsData := strings.CutPrefix(strings.TrimSpace(line), "*")
 		if !printsData {
@@ -306,7 +309,8 @@ var withoutJSON = []string{
 	"blob create", "blob get", "blob mv", "blob put", "blob rm", "cluster convert", "cluster export",
 	"cluster import", "cluster init", "cluster leave", "config init", "durable raise", "durable resume",
 	"durable rewind", "durable serve", "durable suspend", "durable terminate", "event flush", "event rm",
-	"fault rm", "open", "queue create", "queue put", "queue rm", "search rebuild", "serve",
+	"fault rm", "jobs cancel", "open", "queue create", "queue put", "queue rm", "schedule create",
+	"schedule pause", "schedule resume", "schedule rm", "search rebuild", "serve",
 	"table create", "table get", "table put", "table query", "table rm", "worker", "workers pause",
 	"workers resume",
 }

@@ -48,6 +48,7 @@ func newVersionCommand() *cobra.Command {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "lazuli %s\n", longVersion())
 				return err
 			}
+			// For scripts that decide on an upgrade: the formats say whether another release can open the folder.
 			e := json.NewEncoder(cmd.OutOrStdout())
 			return e.Encode(struct {
 				buildinfo.Info

@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
+	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
@@ -48,6 +49,7 @@ Roles:
   large-entity   deletes blobs and reservations that crashed writers of large entities left
   log-storage    writes log records {"service": ..., "level": ..., "message": ...} from a queue to blobs; see lazuli logs
   search-index   keeps a full-text index of a table; see lazuli search
+  schedules      puts the messages of schedules; see lazuli schedule
   outbox         delivers the messages that programs wrote in one transaction with rows (workers.EnqueueIn)
   table-index    keeps a table of copies, lists of keys, or counts in step with another one
 
@@ -61,6 +63,8 @@ lazuli serve --roles runs them inside the server.`,
 	}
 	connection := target.AccountFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// Only the options of roles are added below, so files and environment of a server can be used and the rest is
+		// ignored.
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {
 			return console.Usage(err)
@@ -74,6 +78,8 @@ lazuli serve --roles runs them inside the server.`,
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.roles, "role", nil, "role to run, repeatable: "+strings.Join(config.RoleNames, ", "))
 	fl.BoolVar(&f.create, "create", false, "create the queues, tables and containers of the roles if they do not exist")
+	// A minute: long enough for a slow service to renew it at half, short enough that the work of a dead process is
+	// delivered soon.
 	fl.DurationVar(&f.lease, "lease", time.Minute,
 		"lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole "+
 			"seconds")
@@ -109,17 +115,20 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 		return console.Usage(err)
 	}
 	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: f.drain,
+		About: "lazuli worker " + buildinfo.Current().Version,
 		Defaults: []workers.Option{
 			workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
 		}})
 	set := &workerproc.Roles{App: app, Storage: storage, Config: roles, Log: log, Creates: f.create,
 		SearchFolder: workerproc.WorkerSearchFolder(roles, connectionString),
 		SearchTables: func(x *searchproc.Config) { x.ConnectionString = connectionString }}
+	// The search process is closed with a time of its own, since ctx has ended at this point.
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
 		defer cancel()
 		err = errors.Join(err, set.Close(end))
 	}()
+	// Before the admin listener opens: it serves the search of a role that has been added.
 	if err := set.Add(ctx, f.roles); err != nil {
 		return err
 	}
@@ -128,6 +137,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 		return err
 	}
 	defer stopTraces()
+	// After StartTraces, which sets the provider that the middleware takes.
 	app.Use(otelfunc.Middleware())
 	stopAdmin, err := workerproc.ServeAdmin(f.admin, app, set.SearchHandler(), nil, log)
 	if err != nil {

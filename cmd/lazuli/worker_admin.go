@@ -11,7 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
-	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/adminhttp"
 )
 
 // newWorkersCommand makes `lazuli workers`, which asks a running process what its workers do.
@@ -20,40 +20,60 @@ func newWorkersCommand(m *Main) *cobra.Command {
 		Use:   "workers",
 		Short: "Show, pause and resume the functions of a running process",
 		Long: `Show the functions of a running process, with running calls and last errors. The process is a server with roles, a
-"lazuli worker" or "lazuli func start" with --admin ADDRESS, or a program that serves workers.NewHandler. --admin-host and
---admin-port are its address.
+"lazuli worker" or "lazuli func start" with --admin ADDRESS, or a program that serves adminhttp.NewHandler of the
+package workers/adminhttp. --admin-host and --admin-port are its address.
 
 A paused function finishes its running calls and starts no new ones until it is resumed or its process is restarted. Other
-instances are not affected.`,
+instances are not affected.
+
+"lazuli workers ls" lists all processes with workers that use an account, on Lazuli, Azurite or Azure, and "pause" and
+"resume" with --app change a function in all processes of an app there, also in those that start later.`,
 		Example: `  lazuli workers
-  lazuli workers --admin-port 10013 pause archive`,
+  lazuli workers --admin-port 10013 pause archive
+  lazuli workers ls
+  lazuli workers pause --app shop-1c2d3e4f ship`,
 		Args: cobra.NoArgs,
 	}
 	begin := console.ListOutput(cmd)
 	ask := target.AdminFlags(m.Environ, cmd, "/workers")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		report, err := target.AskAdmin[workers.Report](cmd, ask, "", "a report of workers")
+		report, err := target.AskAdmin[adminhttp.Report](cmd, ask, "", "a report of workers")
+		// The process was reached and has no such page: the hint is about the process, and not about the address.
 		if errors.Is(err, target.ErrNotServed) {
 			return fmt.Errorf("this process runs no workers: start lazuli with --roles, or ask another process with "+
 				"--admin-port (%w)", err)
 		}
 		return writeReport(begin, report, err, time.Now())
 	}
-	cmd.AddCommand(newWorkersShow(ask))
+	cmd.AddCommand(newWorkersShow(ask), newWorkersList())
 	for _, verb := range []struct{ name, short string }{{"pause", "Stop new calls of a function"},
 		{"resume", "Resume a paused function"}} {
-		cmd.AddCommand(&cobra.Command{Use: verb.name + " FUNCTION", Short: verb.short, Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				_, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil)
-				if errors.Is(err, target.ErrNotServed) {
-					return noSuchFunction(args[0], err)
-				}
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%sd %s\n", verb.name, args[0])
-				return nil
-			}})
+		change := &cobra.Command{Use: verb.name + " FUNCTION", Short: verb.short, Args: cobra.ExactArgs(1),
+			Long: verb.short + `.
+
+With --app, in all processes of the app that use the account, until it is changed again; the processes read it within
+some seconds, and "lazuli workers ls" shows which of them have. What belongs to workflows cannot be paused: "lazuli
+durable suspend" suspends an instance.`}
+		cmd.AddCommand(change)
+		app := change.Flags().String("app", "", "app whose processes change the function, as lazuli workers ls lists it")
+		open := tablesFlag(change)
+		change.RunE = func(cmd *cobra.Command, args []string) error {
+			if *app != "" {
+				return changeApp(cmd, open, *app, args[0], verb.name)
+			}
+			if cmd.Flags().Changed("connection-string") {
+				return console.Usagef("--app is missing: --connection-string is for the processes of an app")
+			}
+			_, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil)
+			if errors.Is(err, target.ErrNotServed) {
+				return noSuchFunction(args[0], err)
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%sd %s\n", verb.name, args[0])
+			return nil
+		}
 	}
 	return cmd
 }
@@ -67,7 +87,7 @@ last 20 that failed which are older.`,
 		Example: "  lazuli workers show archive"}
 	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		report, err := target.AskAdmin[workers.Report](cmd, ask, "/"+url.PathEscape(args[0]), "a report of workers")
+		report, err := target.AskAdmin[adminhttp.Report](cmd, ask, "/"+url.PathEscape(args[0]), "a report of workers")
 		if errors.Is(err, target.ErrNotServed) {
 			return noSuchFunction(args[0], err)
 		}
@@ -89,16 +109,16 @@ func noSuchFunction(name string, err error) error {
 }
 
 // writeReport writes the functions of a report, and below a table the calls under way and last errors.
-func writeReport(begin func(...string) *console.List, r workers.Report, err error, now time.Time) error {
+func writeReport(begin func(...string) *console.List, r adminhttp.Report, err error, now time.Time) error {
 	out := begin("FUNCTION", "TRIGGER", "STATE", "IN FLIGHT", "PER SECOND", "SUCCEEDED", "FAILED", "POISONED",
-		"LEASES LOST", "STUCK").Or("the process runs no functions")
+		"PUT BACK", "LEASES LOST", "STUCK").Or("the process runs no functions")
 	for _, f := range r.Functions {
 		state := "runs"
 		if f.Paused {
 			state = "paused"
 		}
 		err = errors.Join(err, out.Add(f, f.Name, f.Trigger, state, f.InFlight, fmt.Sprintf("%.1f", f.PerSecond), f.Succeeded,
-			f.Failed, f.Poisoned, f.LeaseLost, f.Stuck))
+			f.Failed, f.Poisoned, f.PutBack, f.LeaseLost, f.Stuck))
 	}
 	for _, f := range r.Functions {
 		for _, c := range f.Running {

@@ -10,16 +10,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/adminhttp"
 )
 
 // workersVerb runs `lazuli workers` against an admin listener and returns what it prints.
@@ -52,14 +53,12 @@ func TestWorkersOfAWorker(t *testing.T) {
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 	listens := regexp.MustCompile(`msg="admin listener" url=(\S+)`)
 	var address string
-	for deadline := time.Now().Add(patience); address == ""; time.Sleep(5 * time.Millisecond) {
+	check.Eventually(t, func() bool {
 		if m := listens.FindStringSubmatch(log.String()); m != nil {
 			address = m[1]
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(log.String())
-		}
-	}
+		return address != ""
+	}, "%s", &log)
 	show := func() string {
 		t.Helper()
 		text, err := workersVerb(t, address)
@@ -129,7 +128,7 @@ func TestWorkersShowsWhatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer app.Stop(context.Background())
-	server := httptest.NewServer(admin.NewHandler(admin.Options{Workers: workers.NewHandler(app)}))
+	server := httptest.NewServer(admin.NewHandler(admin.Options{Workers: adminhttp.NewHandler(app)}))
 	defer server.Close()
 	<-entered
 	text, err := workersVerb(t, server.URL)
@@ -161,7 +160,7 @@ func TestWorkersShowsWhatRuns(t *testing.T) {
 	}
 }
 
-// `lazuli workers` reaches a program that serves workers.NewHandler, wherever the program mounts it.
+// `lazuli workers` reaches a program that serves adminhttp.NewHandler, wherever the program mounts it.
 func TestWorkersOfOnesOwnProgram(t *testing.T) {
 	app := workers.New(workers.Config{})
 	app.Queue("ship", func(context.Context, workers.QueueMessage) error { return nil })
@@ -184,7 +183,7 @@ func TestWorkersOfOnesOwnProgram(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
-			mount(mux, workers.NewHandler(app))
+			mount(mux, adminhttp.NewHandler(app))
 			server := httptest.NewServer(mux)
 			defer server.Close()
 			if text, err := workersVerb(t, server.URL); err != nil || !strings.Contains(text, "ship      queueTrigger  runs") {

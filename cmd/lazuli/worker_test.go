@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -43,12 +43,7 @@ func TestWorkerArchives(t *testing.T) {
 	}
 	wait := func(what string, holds func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(patience); !holds(); {
-			if time.Now().After(deadline) {
-				t.Fatalf("timeout waiting until %s; log:\n%s", what, &log)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		check.Eventually(t, holds, "%s; log:\n%s", what, &log)
 	}
 	staff := storage.Tables.NewClient("Staff")
 	wait("the table exists", func() bool {

@@ -4,7 +4,7 @@
 //	go run ./cmd/lazuli          # in one terminal
 //	go run ./examples/archive    # in another
 //
-// It can be stopped and started at any moment and then continues where it stopped; `lazuli demo archive` tests this by
+// It can be stopped and started at any moment and then continues where it stopped; `lazuli demo eventual-transaction` tests this by
 // killing workers at every step. The connection string is read from the environment; the default is the development
 // account on this machine.
 package main
@@ -14,6 +14,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -29,6 +30,7 @@ import (
 )
 
 func main() {
+	flag.Parse() // It has no flags: each one is an error.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -43,7 +44,8 @@ func main() {
 	slog.SetDefault(slog.New(workers.NewLogHandler(slog.NewTextHandler(os.Stderr, nil))))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	flag.Parse() // It has no flags: each one is an error. "--" comes before a name that begins with a dash.
+	if err := run(ctx, flag.Args()); err != nil {
 		slog.Error("cannot go on", "err", err)
 		os.Exit(1)
 	}

@@ -14,6 +14,7 @@ package budget
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 )
 
@@ -61,6 +62,7 @@ type Work struct {
 	account string
 	running time.Duration // since the request began, or got its turn
 	holds   bool          // a processor of turns
+	counted bool          // among the requests of the account that compute
 }
 
 // Share lets the work take turns with that of other accounts. [Work.Done] must be called at its end.
@@ -68,7 +70,18 @@ func (w *Work) Share(t *Turns, account string) { w.turns, w.account = t, account
 
 // Done ends the work. It may be called twice.
 func (w *Work) Done() {
-	if w != nil && w.holds {
+	if w == nil {
+		return
+	}
+	w.giveUp()
+	if w.counted {
+		w.counted = false
+		w.turns.end(w.account)
+	}
+}
+
+func (w *Work) giveUp() {
+	if w.holds {
 		w.holds = false
 		w.turns.give()
 	}
@@ -76,19 +89,32 @@ func (w *Work) Done() {
 
 // Pause gives the processor up until the next step, such as for sending an answer to a slow client.
 func (w *Work) Pause() {
-	if w != nil && w.holds {
-		w.Done()
+	if w == nil {
+		return
+	}
+	if w.holds {
 		w.running = before
 	}
+	w.Done()
 }
 
 // takeTurn waits for the turn of a request that has computed for some time, and lets others have theirs.
 func (w *Work) takeTurn() error {
+	if !w.counted {
+		w.counted = true
+		w.turns.begin(w.account)
+	}
+	beside := w.turns.present.besides(w.account, w.now())
 	switch {
-	case w.holds && (w.running < turn || !w.turns.contended()), !w.holds && w.running < before:
+	case w.holds && (w.running < turn || !w.turns.contended()):
+		if beside {
+			runtime.Gosched()
+		}
 		return nil
 	case w.holds:
-		w.Done()
+		w.giveUp()
+	case w.running < before && !(beside && w.turns.crowded(w.account)):
+		return nil
 	}
 	at := w.now()
 	err := w.turns.take(w.ctx, w.account)

@@ -11,11 +11,19 @@ import (
 // Turns shares processors among accounts: a request that computes for longer than a few milliseconds takes its turns,
 // and accounts take them in rotation, however many requests each has. Short requests do not take part, and a request
 // that waits for its client or a disk gives its processor up. The methods are safe for concurrent use.
+//
+// While requests of another account come, those of an account that computes more at a time than there are processors
+// take part from their first step on: otherwise each request of the other account waits behind a few milliseconds of
+// every one of them. They also let others run after each step, as the runtime does only after 10 ms.
 type Turns struct {
+	processors int
+	present    presence
+
 	mu      sync.Mutex // guards the rest
 	free    int        // processors that no request has
 	waiting map[string][]chan struct{}
-	order   []string // accounts with waiting requests; the first is next
+	order   []string       // accounts with waiting requests; the first is next
+	working map[string]int // requests of each account that compute, or wait for their turn
 }
 
 const (
@@ -29,7 +37,65 @@ const (
 var Processors = newTurns(runtime.GOMAXPROCS(0))
 
 // newTurns returns the turns on n processors.
-func newTurns(n int) *Turns { return &Turns{free: n, waiting: make(map[string][]chan struct{})} }
+func newTurns(n int) *Turns {
+	return &Turns{processors: n, free: n, waiting: make(map[string][]chan struct{}), working: make(map[string]int)}
+}
+
+// Arrived notes a request of an account. It is called for each request where several accounts are served.
+func (t *Turns) Arrived(account string, now time.Time) { t.present.arrived(account, now) }
+
+// begin counts a request that computes, until end.
+func (t *Turns) begin(account string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.working[account]++
+}
+
+func (t *Turns) end(account string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.working[account]--; t.working[account] == 0 {
+		delete(t.working, account)
+	}
+}
+
+// crowded reports whether more requests of an account compute than there are processors.
+func (t *Turns) crowded(account string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.working[account] > t.processors
+}
+
+// presence knows which accounts have sent requests lately, as far as needed to tell whether one is alone.
+type presence struct {
+	mu      sync.Mutex // guards the rest
+	account string     // of the last request
+	at      time.Time  // when it came
+	other   time.Time  // when the last request of another account came
+}
+
+// presentFor is the time for which an account counts after a request.
+const presentFor = time.Second
+
+func (p *presence) arrived(account string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.account != account {
+		p.account, p.other = account, p.at
+	}
+	p.at = now
+}
+
+// besides reports whether requests of accounts other than the given one have come lately.
+func (p *presence) besides(account string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.at
+	if p.account == account {
+		last = p.other
+	}
+	return !last.IsZero() && now.Sub(last) < presentFor
+}
 
 // take waits for a processor. It returns the cause of the context's end.
 func (t *Turns) take(ctx context.Context, account string) error {

@@ -154,3 +154,89 @@ func BenchmarkSpendInTurns(b *testing.B) {
 		}
 	}
 }
+
+// While another account sends requests, those of an account that computes more at a time than there are processors take
+// turns from the first step on; alone, and with no more requests than processors, only once they are long.
+func TestCrowdTakesTurnsBesideAnotherAccount(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		requests int
+		other    time.Duration // since a request of another account came; 0 for no other account
+		taken    bool
+	}{
+		{"alone", 3, 0, false},
+		{"beside another, a request for each processor", 2, time.Millisecond, false},
+		{"beside another, more", 3, time.Millisecond, true},
+		{"beside one that sent its last request long ago", 3, 2 * time.Second, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			turns := newTurns(2)
+			var all []*Work
+			var clocks []*clock
+			for range c.requests {
+				w, clock := start(t.Context(), time.Hour)
+				w.Share(turns, "noisy")
+				all, clocks = append(all, w), append(clocks, clock)
+			}
+			if c.other > 0 {
+				turns.Arrived("quiet", clocks[0].at.Add(-c.other))
+			}
+			turns.Arrived("noisy", clocks[0].at)
+			for i, w := range all {
+				clocks[i].at = clocks[i].at.Add(time.Microsecond)
+				if err := w.Check(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := turns.free < 2; got != c.taken {
+				t.Errorf("%d processors are free; taken %v, want %v", turns.free, got, c.taken)
+			}
+			for _, w := range all {
+				w.Done()
+			}
+			if turns.free != 2 || len(turns.working) != 0 {
+				t.Errorf("at the end: %d processors are free, %v compute", turns.free, turns.working)
+			}
+		})
+	}
+}
+
+// The requests of a crowd wait for the first ones, and another account's goes between them.
+func TestQuietAccountGoesBetweenACrowd(t *testing.T) {
+	t.Parallel()
+	turns := newTurns(1)
+	begun := make(chan *Work, 8)
+	var done sync.WaitGroup
+	at := time.Now()
+	turns.Arrived("noisy", at)
+	turns.Arrived("quiet", at)
+	for range 4 { // the crowd
+		w := newWork(t.Context(), time.Hour, func() time.Time { return at })
+		w.Share(turns, "noisy")
+		w.counted = true
+		turns.begin("noisy")
+		done.Go(func() {
+			if err := w.Check(); err != nil {
+				t.Error(err)
+			}
+			begun <- w
+		})
+	}
+	first := <-begun
+	turns.waitFor(t, 3)
+	quiet := newWork(t.Context(), time.Hour, func() time.Time { return at })
+	quiet.Share(turns, "quiet")
+	if err := quiet.Check(); err != nil { // it does not wait
+		t.Fatal(err)
+	}
+	quiet.Done()
+	first.Done()
+	for range 3 {
+		(<-begun).Done()
+	}
+	done.Wait()
+	if turns.free != 1 || turns.contended() || len(turns.working) != 0 {
+		t.Errorf("at the end: %+v", turns.working)
+	}
+}

@@ -109,18 +109,22 @@ func Keep(ctx context.Context, log *slog.Logger, what, name string,
 	for {
 		began := time.Now()
 		ready, err := once(ctx)
+		// A program that was ready once worked with this configuration: from then on it is always started again. One that
+		// never was has a mistake that a restart does not cure.
 		everReady = everReady || ready
 		var exit *exec.ExitError
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case ready && errors.As(err, &exit) && exit.ExitCode() == ExitRestart:
+			// On request, so without delay, and not counted as a failure.
 			log.Info(what + " asks for a restart")
 			continue
 		case errors.Is(err, ErrReplaced):
 			log.Warn(what + " did not answer within the functionTimeout; starting another one")
 			continue
 		case err == nil:
+			// Ending is a failure even with code 0: it was to run.
 			err = errors.New("it exited with code 0")
 		}
 		failures++
@@ -130,6 +134,7 @@ func Keep(ctx context.Context, log *slog.Logger, what, name string,
 				return fmt.Errorf("%s does not come up: %w", name, err)
 			}
 		}
+		// After a time without failures the next one is the first again.
 		if time.Since(began) > steadyAfter {
 			delay = restartFirst
 		}
@@ -142,6 +147,7 @@ func Keep(ctx context.Context, log *slog.Logger, what, name string,
 			return nil
 		}
 		delay = min(2*delay, restartMost)
+		// One that was ready has clients that wait for it.
 		if ready {
 			delay = min(delay, restartReady)
 		}
@@ -152,6 +158,8 @@ func Keep(ctx context.Context, log *slog.Logger, what, name string,
 type LineWriter struct {
 	Out    io.Writer
 	Prefix string
+	// Take, if set, is called with each line; one for which it returns true is not written to Out.
+	Take func(line string) bool
 
 	mu   sync.Mutex
 	line []byte // begun, without an end
@@ -168,6 +176,10 @@ func (w *LineWriter) Write(b []byte) (int, error) {
 			w.line = append(w.line, c)
 		}
 		if c == '\n' || len(w.line) >= maxLine {
+			if w.Take != nil && w.Take(string(w.line)) {
+				w.line = w.line[:0]
+				continue
+			}
 			if _, err := fmt.Fprintf(w.Out, "%s%s\n", w.Prefix, w.line); err != nil {
 				return 0, err
 			}

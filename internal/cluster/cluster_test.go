@@ -53,7 +53,7 @@ type config struct {
 
 // start starts a node.
 func start(ctx context.Context, c config) (*testNode, error) {
-	n := New(*c.Cluster, c.Waiting)
+	n := New(*c.Cluster, c.Waiting, nil)
 	c.Member = n.Join
 	s, err := natsserver.StartContext(ctx, c.Config)
 	if err != nil {
@@ -456,6 +456,26 @@ func TestClusterClocks(t *testing.T) {
 	} {
 		if got := clockOffset(sent, tc.took, sent.Add(tc.theirs)); got != tc.want {
 			t.Errorf("asked for %v, answered %v after the question: offset %v, want %v", tc.took, tc.theirs, got, tc.want)
+		}
+	}
+	// What is added to the own clock, by the clocks of the others: those of a majority count.
+	day := 24 * time.Hour
+	for _, tc := range []struct {
+		others []time.Duration
+		want   time.Duration
+	}{
+		{nil, 0}, {[]time.Duration{0, day}, 0}, {[]time.Duration{0, -day}, 0}, {[]time.Duration{-day, -day}, -day},
+		{[]time.Duration{day, day}, day}, {[]time.Duration{time.Second, time.Second}, 0}, {[]time.Duration{-day, day}, 0},
+		{[]time.Duration{day, 2 * day}, day}, {[]time.Duration{-day}, -day}, {[]time.Duration{day}, 0},
+		{[]time.Duration{0, 0, day, day}, 0}, {[]time.Duration{0, day, day, day}, day},
+	} {
+		clocks, connected := map[string]time.Duration{"gone": day}, []string{}
+		for i, offset := range tc.others {
+			connected = append(connected, fmt.Sprint(i))
+			clocks[fmt.Sprint(i)] = offset
+		}
+		if got := correction(clocks, connected); got != tc.want {
+			t.Errorf("the other clocks are ahead by %v: the correction is %v, want %v", tc.others, got, tc.want)
 		}
 	}
 	log := &testlog.Buffer{}

@@ -22,6 +22,8 @@ type Copies struct {
 	// with the reasons.
 	Short    int      `json:"short"`
 	Examples []string `json:"examples,omitempty"`
+	// Behind are the nodes whose copy of a stream is missing, is to come, or lacks entries, in order.
+	Behind []string `json:"behind,omitempty"`
 	// Unsafe is a stream of which no majority of the copies is current, "" if all have one.
 	Unsafe string `json:"unsafe,omitempty"`
 	// Servers are the servers, by the names that they have in Raft, that have a copy of such a stream or are to have one.
@@ -59,7 +61,11 @@ func (c *Copies) add(own string, detail *server.StreamDetail) {
 	}
 	for _, r := range at.Replicas {
 		c.server(r.Name)
-		switch follows := r.Current || r.Lag <= followingLag && r.Active < followingActive; {
+		follows := r.Current || r.Lag <= followingLag && r.Active < followingActive
+		if r.Offline || r.Pending || !follows {
+			c.behind(nodeOf(r.Name))
+		}
+		switch {
 		case r.Offline:
 			why = append(why, nodeOf(r.Name)+" is not connected")
 		case r.Pending:
@@ -101,6 +107,12 @@ func (c *Copies) server(name string) {
 	}
 }
 
+func (c *Copies) behind(node string) {
+	if i, found := slices.BinarySearch(c.Behind, node); !found {
+		c.Behind = slices.Insert(c.Behind, i, node)
+	}
+}
+
 // merge adds what another node knows.
 func (c *Copies) merge(o Copies) {
 	c.Short += o.Short
@@ -110,6 +122,9 @@ func (c *Copies) merge(o Copies) {
 	}
 	for _, name := range o.Servers {
 		c.server(name)
+	}
+	for _, node := range o.Behind {
+		c.behind(node)
 	}
 }
 

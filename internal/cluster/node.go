@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -35,6 +36,7 @@ const (
 type Node struct {
 	config  peering.Config
 	waiting func(reason string)
+	now     func() time.Time // the clock of this machine
 
 	server   *natsserver.Server
 	site     *peering.Site
@@ -45,6 +47,9 @@ type Node struct {
 	reports map[string]func() any
 	clocks  map[string]time.Duration // by node: how far its clock is ahead
 
+	// correction is what Now adds to the clock of this machine, a time.Duration.
+	correction atomic.Int64
+
 	caches natsserver.BlockCaches // used by watch
 
 	cancel context.CancelFunc
@@ -54,12 +59,15 @@ type Node struct {
 }
 
 // New returns a node. Its Join goes into the configuration of the server. waiting, which may be nil, is called with the
-// reason while the start waits for other nodes.
-func New(c peering.Config, waiting func(reason string)) *Node {
+// reason while the start waits for other nodes. now is the clock of this machine; nil is time.Now.
+func New(c peering.Config, waiting func(reason string), now func() time.Time) *Node {
 	if waiting == nil {
 		waiting = func(string) {}
 	}
-	return &Node{config: c, waiting: waiting, password: rand.Text(), reports: map[string]func() any{},
+	if now == nil {
+		now = time.Now
+	}
+	return &Node{config: c, waiting: waiting, now: now, password: rand.Text(), reports: map[string]func() any{},
 		clocks: map[string]time.Duration{}}
 }
 

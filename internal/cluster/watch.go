@@ -38,6 +38,7 @@ type nodeStatus struct {
 	current   bool     // this node has caught up with the leader
 	changes   int      // of the leader
 	since     time.Time
+	voters    int // see Voters; 0 before the first look
 }
 
 // NodeReport holds what a node says about itself.
@@ -45,7 +46,7 @@ type NodeReport struct {
 	Node        string         `json:"node"`
 	Incarnation string         `json:"incarnation"`
 	State       peering.State  `json:"state"`
-	Format      int            `json:"format"`
+	Format      int            `json:"format"` // the newest one of the cluster's data that its program understands
 	Now         time.Time      `json:"now"`
 	Leader      string         `json:"leader"` // the node that leads, as this one sees it
 	Current     bool           `json:"current"`
@@ -68,8 +69,11 @@ type Status struct {
 	Cluster string       `json:"cluster"` // ID
 	Node    string       `json:"node"`    // the node that answers
 	Leader  string       `json:"leader"`
+	Format  int          `json:"format"` // of the cluster's data, see [Node.Upgrade]
 	Nodes   []NodeStatus `json:"nodes"`
 	Copies  Copies       `json:"copies"` // of the streams of all nodes that answered
+	// Unknown is why the state of some copies is not known, "" if it is.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // NodeStatus is one node in a [Status].
@@ -100,8 +104,9 @@ func (n *Node) start() error {
 	for about, handle := range map[string]nats.MsgHandler{
 		aboutReport:  func(m *nats.Msg) { natsserver.AnswerJSON(m, n.report()) },
 		aboutMembers: func(m *nats.Msg) { natsserver.AnswerJSON(m, n.site.Roster()) },
-		aboutForget:  n.answerForget,
+		aboutForget:  taker(func(r removal) error { return n.forget(r.Name, r.Incarnation) }),
 		aboutCopies:  n.answerCopies,
+		aboutRaise:   taker(n.site.Raise),
 	} {
 		if _, err := n.server.Conn().Subscribe(subject(about, n.site.Node()), handle); err != nil {
 			cancel()
@@ -112,7 +117,7 @@ func (n *Node) start() error {
 	// The first watch was before the loop, so that the status is known when start returns.
 	go func() {
 		defer close(n.done)
-		var asked time.Time
+		asked, at := time.Time{}, time.Time{} // by the monotonic clock, and by the machine's
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
 		for {
@@ -122,8 +127,10 @@ func (n *Node) start() error {
 				return
 			}
 			n.watch()
-			if time.Since(asked) >= askEvery {
-				asked = time.Now()
+			// A clock that was set counts from the next question on.
+			stepped := (n.now().Round(0).Sub(at) - time.Since(asked)).Abs() > clockLimit
+			if time.Since(asked) >= askEvery || stepped || !n.clocksKnown() {
+				asked, at = time.Now(), n.now().Round(0)
 				n.compareClocks(ctx)
 			}
 		}
@@ -141,6 +148,7 @@ func (n *Node) Close() {
 
 // watch updates the status, and logs what has changed.
 func (n *Node) watch() {
+	n.server.CheckRoom()
 	e := n.server.Running()
 	if e == nil {
 		return
@@ -156,7 +164,7 @@ func (n *Node) watch() {
 	// A folder that was removed may still have a connection until its server restarts. It counts for no majority.
 	connected := slices.DeleteFunc(n.connectedServers(), n.site.Removed)
 	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(),
-		since: time.Now()}
+		voters: n.Voters(), since: time.Now()}
 	n.mu.Lock()
 	before := n.status
 	now.changes = before.changes
@@ -205,7 +213,23 @@ func (n *Node) logChanges(before, now nodeStatus) {
 }
 
 // majority reports whether the node is connected to enough others.
-func (n *Node) majority(st nodeStatus) bool { return len(st.connected)+1 > len(n.site.Peers())/2 }
+func (n *Node) majority(st nodeStatus) bool {
+	return len(st.connected)+1 > cmp.Or(st.voters, len(n.site.Peers()))/2
+}
+
+// Voters returns the number of nodes of which a majority is needed: as JetStream counts, those that have joined. A name
+// that was added to the list of peers counts from the moment on at which its node has been here; otherwise two running
+// nodes of three would have no majority of five names, while the third starts again with the longer list.
+//
+// A node that is not a member yet counts the names: it does not know who has joined. A cluster never has less than
+// three, or the names if they are fewer.
+func (n *Node) Voters() int {
+	names := len(n.site.Peers())
+	if n.site.Identity().State != peering.Member {
+		return names
+	}
+	return max(len(n.Folders()), min(3, names))
+}
 
 // NoMajority returns an [natsserver.ErrNoMajority] with the nodes that are missing, nil if there is a majority.
 func (n *Node) NoMajority() error {
@@ -246,6 +270,7 @@ const (
 	aboutMembers = "members" // who the members of the cluster are; only members answer
 	aboutForget  = "forget"  // a removal to note; the answer is the reason of a refusal
 	aboutCopies  = "copies"  // its Copies
+	aboutRaise   = "raise"   // a format of the cluster's data to take; the answer is the reason of a refusal
 )
 
 // subject is the subject at which a node is asked.
@@ -258,13 +283,38 @@ func ask[T any](ctx context.Context, conn *nats.Conn, name, about string, questi
 	return natsserver.AskJSON[T](ctx, conn, subject(about, name), question)
 }
 
+// tell tells another node a decision; the error has the reason of a refusal.
+func (n *Node) tell(ctx context.Context, name, about string, decision any) error {
+	refused, err := ask[string](ctx, n.server.Conn(), name, about, decision)
+	if err == nil && refused != "" {
+		err = errors.New(refused)
+	}
+	return err
+}
+
+// taker handles what [Node.tell] sends: take takes the decision, or refuses it.
+func taker[T any](take func(T) error) nats.MsgHandler {
+	return func(m *nats.Msg) {
+		var decision T
+		refused := ""
+		err := json.Unmarshal(m.Data, &decision)
+		if err == nil {
+			err = take(decision)
+		}
+		if err != nil {
+			refused = err.Error()
+		}
+		natsserver.AnswerJSON(m, refused)
+	}
+}
+
 func (n *Node) report() *NodeReport {
 	id := n.site.Identity()
 	n.mu.Lock()
 	st, reports := n.status, maps.Clone(n.reports)
 	n.mu.Unlock()
 	r := &NodeReport{Node: id.Node, Incarnation: id.Incarnation, State: id.State, Format: peering.Supported.Newest,
-		Now: time.Now(), Leader: st.leader,
+		Now: n.now(), Leader: st.leader,
 		Current: st.current, Connected: st.connected, SyncAlways: !n.server.Relaxed()}
 	if err := n.server.Healthy(); err != nil {
 		r.NotReady = err.Error()
@@ -280,12 +330,12 @@ func (n *Node) report() *NodeReport {
 
 // reportOf asks a node for its report, and returns how far its clock is ahead.
 func (n *Node) reportOf(ctx context.Context, name string) (*NodeReport, time.Duration, error) {
-	sent := time.Now()
+	sent, began := n.now(), time.Now()
 	r, err := ask[NodeReport](ctx, n.server.Conn(), name, aboutReport, nil)
 	if err != nil {
 		return nil, 0, err
 	}
-	return &r, clockOffset(sent, time.Since(sent), r.Now), nil
+	return &r, clockOffset(sent, time.Since(began), r.Now), nil
 }
 
 // clockOffset returns how far another clock is ahead, as far as it is certain: the answer was written at some time
@@ -323,13 +373,67 @@ func (n *Node) noteClock(name string, offset time.Duration) {
 	n.mu.Lock()
 	before := n.clocks[name]
 	n.clocks[name] = offset
+	own := correction(n.clocks, n.status.connected)
+	was := time.Duration(n.correction.Swap(int64(own)))
 	n.mu.Unlock()
 	if offset.Abs() > clockLimit && before.Abs() <= clockLimit {
-		n.config.Log.Error("the clocks of two nodes differ: synchronise them; times of expiry and visibility "+
-			"depend on the node that is asked",
-			"node", n.site.Node(), "peer", name, "ahead", offset.Round(time.Second).String())
+		n.config.Log.Error("the clocks of two nodes differ: synchronise them; the time of requests is that of the majority "+
+			"of the nodes", "node", n.site.Node(), "peer", name, "ahead", offset.Round(time.Second).String())
 	} else if offset.Abs() <= clockLimit && before.Abs() > clockLimit {
 		n.config.Log.Info("the clocks of two nodes agree again", "node", n.site.Node(), "peer", name)
+	}
+	if (own != 0) != (was != 0) {
+		n.config.Log.Warn("the time of this node's requests is its clock with a correction, which makes it that of the "+
+			"majority of the nodes", "node", n.site.Node(), "correction", own.Round(time.Second).String())
+	}
+}
+
+// correction returns what is to be added to the own clock: the difference to the median of the clocks of the connected
+// nodes and the own one, if that is beyond the limit. All nodes take the same median, so that a message that one of
+// them hands out is hidden for all, whatever their own clocks say. Of two clocks in the middle, it is the earlier.
+func correction(clocks map[string]time.Duration, connected []string) time.Duration {
+	offsets := []time.Duration{0}
+	for _, name := range connected {
+		if offset, ok := clocks[name]; ok {
+			offsets = append(offsets, offset)
+		}
+	}
+	slices.Sort(offsets)
+	if median := offsets[(len(offsets)-1)/2]; median.Abs() > clockLimit {
+		return median
+	}
+	return 0
+}
+
+// Now returns the time of the cluster: that of the machine's clock, unless it differs from those of a majority of the
+// nodes. It is not monotonic.
+func (n *Node) Now() time.Time {
+	return n.now().Add(time.Duration(n.correction.Load()))
+}
+
+// clocksKnown reports whether the clocks of all connected nodes are known.
+func (n *Node) clocksKnown() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !slices.ContainsFunc(n.status.connected, func(name string) bool {
+		_, known := n.clocks[name]
+		return !known
+	})
+}
+
+// AwaitClocks waits until the clocks of the connected nodes are known, or for some seconds: before that, requests would
+// have the time of a clock that may be wrong.
+func (n *Node) AwaitClocks(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	tick := time.NewTicker(majorityPoll)
+	defer tick.Stop()
+	for !n.clocksKnown() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -393,7 +497,8 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 	n.mu.Lock()
 	st := n.status
 	n.mu.Unlock()
-	out := &Status{Cluster: n.site.Identity().Cluster, Node: n.site.Node(), Leader: st.leader}
+	out := &Status{Cluster: n.site.Identity().Cluster, Node: n.site.Node(), Leader: st.leader,
+		Format: n.site.Format()}
 	for _, p := range n.site.Peers() {
 		out.Nodes = append(out.Nodes, NodeStatus{Name: p.Name, Address: p.Address})
 	}
@@ -403,7 +508,13 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 		reasons = n.site.CheckPeers(ctx)
 	}
 	var wait sync.WaitGroup
-	wait.Go(func() { out.Copies, _ = n.allCopies(ctx) })
+	wait.Go(func() {
+		var err error
+		if out.Copies, err = n.allCopies(ctx); err != nil {
+			out.Unknown = err.Error()
+		}
+	})
+	stopped := n.server.Failed()
 	for i := range out.Nodes {
 		at := &out.Nodes[i]
 		wait.Go(func() {
@@ -411,6 +522,8 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 			case at.Name == n.site.Node():
 				at.Report = n.report()
 				return
+			case stopped != nil:
+				at.Problem = "this node does not ask: " + stopped.Error()
 			case slices.Contains(st.connected, at.Name):
 				r, offset, err := n.reportOf(ctx, at.Name)
 				if err == nil {
@@ -474,11 +587,7 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 	// JetStream first, then the others, this node last: while this node knows the folder, the command can be run again
 	// and goes on where it failed.
 	for _, other := range st.connected {
-		refused, err := ask[string](ctx, n.server.Conn(), other, aboutForget, removal{name, incarnation})
-		if err == nil && refused != "" {
-			err = errors.New(refused)
-		}
-		if err != nil {
+		if err := n.tell(ctx, other, aboutForget, removal{name, incarnation}); err != nil {
 			return fmt.Errorf("node %s was removed, but %s still knows it: run the command again: %w", name, other, err)
 		}
 	}
@@ -549,19 +658,6 @@ func (n *Node) removePeer(ctx context.Context, serverName string) error {
 type removal struct {
 	Name        string `json:"name"`
 	Incarnation string `json:"incarnation"`
-}
-
-func (n *Node) answerForget(m *nats.Msg) {
-	var r removal
-	refused := ""
-	err := json.Unmarshal(m.Data, &r)
-	if err == nil {
-		err = n.forget(r.Name, r.Incarnation)
-	}
-	if err != nil {
-		refused = err.Error()
-	}
-	natsserver.AnswerJSON(m, refused)
 }
 
 // forget removes what this node knows of an incarnation of another one, durably, unless it is connected. A node with

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
 
@@ -74,21 +75,25 @@ func Make(dir string, extra []string, now time.Time) (Result, error) {
 				"and give it to lazuli with --cert and --key", host, NotAllowed)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return r, err
 	}
 	ca, caKey, err := load(dir, AuthorityCert, AuthorityKey)
 	switch {
+	// No authority yet: ca stays nil, and one is made below.
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return r, err
 	}
 	permitted := accountHosts(extra)
 	if ca != nil {
+		// A new authority may sign for all that the old one could, or hosts that were named before would lose their
+		// certificate.
 		permitted = append(permitted, accountHosts(ca.PermittedDNSDomains)...)
 	}
 	slices.Sort(permitted)
 	permitted = slices.Compact(permitted)
+	// Made again early enough for a server certificate to live its whole life under it.
 	if ca == nil || now.After(ca.NotAfter.Add(-serverLife/2)) ||
 		len(permitted) > len(accountHosts(ca.PermittedDNSDomains)) {
 		if ca, caKey, err = makeAuthority(dir, permitted, now); err != nil {
@@ -101,6 +106,7 @@ func Make(dir string, extra []string, now time.Time) (Result, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
+	// A certificate of an earlier authority is no longer trusted by those that get the new one.
 	if leaf == nil || leaf.CheckSignatureFrom(ca) != nil || now.After(leaf.NotAfter.Add(-renewBefore)) ||
 		!covers(leaf, hosts) {
 		if leaf, err = makeServer(dir, ca, caKey, hosts, now); err != nil {
@@ -274,7 +280,11 @@ func create(dir, certName, keyName string, template, parent *x509.Certificate,
 		return nil, nil, err
 	}
 	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), chain...)
-	if err := os.WriteFile(filepath.Join(dir, certName), text, 0o644); err != nil {
+	if err := disk.WriteFile(dir, certName, text); err != nil {
+		return nil, nil, err
+	}
+	// Every client may read a certificate.
+	if err := os.Chmod(filepath.Join(dir, certName), 0o644); err != nil {
 		return nil, nil, err
 	}
 	cert, err := x509.ParseCertificate(der)

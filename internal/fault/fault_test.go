@@ -77,6 +77,12 @@ func TestPoints(t *testing.T) {
 	if got := Points(); !slices.Equal(got, []Name{first, second}) {
 		t.Errorf("got %v", got)
 	}
+	if got := PointsOf("test"); !slices.Equal(got, []string{string(first), string(second)}) {
+		t.Errorf("of the component: %v", got)
+	}
+	if got := PointsOf("tes"); got != nil {
+		t.Errorf("of a part of its name: %v", got)
+	}
 }
 
 func TestParsePlanRefuses(t *testing.T) {

@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -46,6 +47,19 @@ func Points() []Name {
 	defer declared.Unlock()
 	names := slices.Clone(declared.names)
 	slices.Sort(names)
+	return names
+}
+
+// PointsOf returns the declared names of a component, in the order of their declaration: that of the steps, where one
+// group of variables declares them.
+func PointsOf(component string) (names []string) {
+	declared.Lock()
+	defer declared.Unlock()
+	for _, n := range declared.names {
+		if strings.HasPrefix(string(n), component+"/") {
+			names = append(names, string(n))
+		}
+	}
 	return names
 }
 

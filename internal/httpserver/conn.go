@@ -25,6 +25,10 @@ type conn struct {
 	stream stream // tcp, or TLS over it
 	// unused is set until the first request has arrived.
 	unused atomic.Bool
+	// shared has the connection; nil if it does not give way to others. idleSince is the time from which on it is idle, in
+	// nanoseconds since started, or inUse, or givenUp.
+	shared    *Conns
+	idleSince atomic.Int64
 
 	names    headercase.Names
 	requests requestScanner
@@ -61,11 +65,12 @@ type secureConn struct {
 }
 
 // newConn returns the connection over c: with TLS if config is not nil.
-func newConn(c *net.TCPConn, limit *Limiter, config *tls.Config, log *log.Logger) net.Conn {
-	own := &conn{tcp: tcpConn{TCPConn: c, limit: limit, reading: deadline{arm: c.SetReadDeadline},
+func newConn(c *net.TCPConn, limit *Limiter, shared *Conns, config *tls.Config, log *log.Logger) net.Conn {
+	own := &conn{shared: shared, tcp: tcpConn{TCPConn: c, limit: limit, reading: deadline{arm: c.SetReadDeadline},
 		writing: deadline{arm: c.SetWriteDeadline}}}
 	own.requests.names = &own.names
 	own.answer.conn = own
+	shared.add(own)
 	if config == nil {
 		own.stream = &own.tcp
 		return plainConn{own}
@@ -90,6 +95,9 @@ func ownConn(c net.Conn) *conn {
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.stream.Read(p)
 	if n > 0 {
+		if since := c.idleSince.Load(); since > 0 { // once a request
+			c.idleSince.CompareAndSwap(since, inUse)
+		}
 		c.requests.scan(p[:n])
 	}
 	return n, err
@@ -112,7 +120,10 @@ var requestTooLong = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; chars
 
 // serve calls h with the next request of the connection.
 func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
-	c.serving, c.headDue, c.reason, c.ends = true, true, reason{}, false
+	c.serving = true
+	c.headDue = true
+	c.reason = reason{}
+	c.ends = false
 	// A proxy in front may have taken the other length, and what is body to it would be a second request here.
 	if c.requests.ambiguous() {
 		w.Header().Set("Content-Type", "text/html; charset=us-ascii")
@@ -137,6 +148,7 @@ func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 func (c *conn) idle() {
 	c.serving = false
 	_ = c.sendHeld() // the next read finds a broken connection
+	c.idleSince.Store(idleNow())
 }
 
 // Write implements net.Conn.
@@ -241,6 +253,7 @@ func (c *conn) CloseWrite() error {
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	_ = c.sendHeld() // an answer that ends early
+	c.shared.remove(c)
 	return c.stream.Close()
 }
 

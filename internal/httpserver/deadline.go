@@ -21,9 +21,12 @@ type deadline struct {
 	calls  int       // reads or writes under way
 }
 
-// longAgo is after the time that net/http sets to interrupt a call, one second after the beginning of 1970, and before
-// any other deadline, also on a machine whose clock was never set and begins there.
-var longAgo = time.Unix(2, 0)
+// interrupted is a deadline that makes calls fail at once: the one that net/http sets to interrupt a read. It is before
+// any other deadline, also on a machine whose clock was never set and begins in 1970.
+var interrupted = time.Unix(1, 0)
+
+// interrupts reports whether t is [interrupted], and not a deadline that a call may wait for.
+func interrupts(t time.Time) bool { return !t.IsZero() && !t.After(interrupted) }
 
 // set moves the deadline. As with a connection's own, a blocked call is interrupted when the deadline moves nearer.
 func (d *deadline) set(t time.Time) error {
@@ -41,11 +44,11 @@ func (d *deadline) set(t time.Time) error {
 func (d *deadline) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.wanted.IsZero() && d.wanted.Before(longAgo) {
+	if interrupts(d.wanted) {
 		return os.ErrDeadlineExceeded
 	}
 	var err error
-	if !d.armed.IsZero() && d.armed.Before(longAgo) { // the call before was interrupted
+	if interrupts(d.armed) { // the call before was interrupted
 		err = d.armNext(time.Now())
 	} else {
 		err = d.armNearer()

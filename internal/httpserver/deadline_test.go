@@ -25,7 +25,7 @@ func connected(t *testing.T) (own *conn, client net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own = ownConn(newConn(c.(*net.TCPConn), nil, nil, nil))
+	own = ownConn(newConn(c.(*net.TCPConn), nil, nil, nil, nil))
 	own.serving, own.headDue = true, true
 	t.Cleanup(func() { _, _ = client.Close(), own.Close() })
 	return own, client

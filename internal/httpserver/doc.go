@@ -10,7 +10,7 @@
 //     net/http does not tell of a request; linger.go: requests that are answered before they have arrived; unused.go:
 //     connections without a request.
 //   - protocol_mux.go: http and https on one address.
-//   - limiter.go: limits on connections and requests.
+//   - limiter.go: limits on connections and requests; conns.go: idle connections that give way to new ones.
 //
 // Package headercase keeps the case of header names, statusline sets reason phrases, pacing cuts off transfers that
 // stop, inproc carries requests inside the process, originguard recognises requests that a web page caused.

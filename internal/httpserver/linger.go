@@ -69,9 +69,6 @@ func (l *lingering) stop() {
 	}
 }
 
-// interrupted is a deadline that makes reads fail at once.
-var interrupted = time.Unix(1, 0)
-
 // smallRest is the number of bytes up to which net/http waits for the rest of a body before it answers, and keeps the
 // connection, less what its buffer may have of them: 256 KiB.
 const smallRest = 252 << 10

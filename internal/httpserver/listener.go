@@ -12,6 +12,7 @@ import (
 type listener struct {
 	net.Listener
 	limit *Limiter
+	conns *Conns
 	tls   *tls.Config // nil without TLS
 	log   *log.Logger
 }
@@ -20,6 +21,10 @@ type listener struct {
 func (l listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
+		// net/http would wait before it tries again, up to a second, for a file that nothing frees.
+		if noFiles(err) && l.conns.giveWay(nil) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -27,7 +32,7 @@ func (l listener) Accept() (net.Conn, error) {
 			refuse(c, l.tls != nil)
 			continue
 		}
-		return newConn(c.(*net.TCPConn), l.limit, l.tls, l.log), nil
+		return newConn(c.(*net.TCPConn), l.limit, l.conns, l.tls, l.log), nil
 	}
 }
 

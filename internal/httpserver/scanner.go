@@ -90,7 +90,12 @@ func (s *requestScanner) next(line []byte) {
 		if len(line) == 0 { // net/http ignores it after POST
 			return
 		}
-		s.length, s.hasLength, s.hasCoding, s.chunked, s.framing, s.contradictory = 0, false, false, false, false, false
+		s.length = 0
+		s.hasLength = false
+		s.hasCoding = false
+		s.chunked = false
+		s.framing = false
+		s.contradictory = false
 		s.oldVersion = bytes.HasSuffix(line, []byte("HTTP/1.0"))
 		s.state = scanHeader
 	case scanHeader:

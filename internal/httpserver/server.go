@@ -58,13 +58,15 @@ func newServer(h http.Handler, log *slog.Logger, idle time.Duration, limits *lin
 type Options struct {
 	// MaxConns bounds the open connections. A connection beyond it is answered 503 and closed. 0 is no limit.
 	MaxConns int
+	// Conns are the connections that give way to those of this server, and the other way around; nil: none does.
+	Conns *Conns
 	// TLS serves https; nil serves http. Both are HTTP/1.1.
 	TLS *tls.Config
 }
 
 // Serve serves on l, a listener of TCP, until the server is shut down; see [http.Server.Serve] for what it returns.
 func Serve(server *http.Server, l net.Listener, o Options) error {
-	wrapped := listener{Listener: l, limit: NewLimiter(o.MaxConns), log: server.ErrorLog}
+	wrapped := listener{Listener: l, limit: NewLimiter(o.MaxConns), conns: o.Conns, log: server.ErrorLog}
 	if o.TLS != nil {
 		wrapped.tls = o.TLS.Clone()
 		wrapped.tls.NextProtos = nil // Azure Storage does not negotiate a protocol

@@ -47,6 +47,7 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 		return nil, err
 	}
 	client := &http.Client{Timeout: readyTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: nodes}}
+	// All addresses are known before the first node starts, as each needs the whole list.
 	var peers, listen []string
 	for i := range nodes {
 		name := fmt.Sprint("n", i+1)
@@ -67,9 +68,11 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 			return nil, err
 		}
 	}
+	// Ready is not enough: copies must be complete, or the first kill would lose what only one node has.
 	if err := c.Whole(ctx); err != nil {
 		return nil, err
 	}
+	// Clients have one address, behind which nodes come and go, as behind a load balancer.
 	if c.blob, err = newBalancer(c.Nodes, func(n *Node) string { return n.Blob }); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // TestMain lets the test binary be the child: it ignores SIGTERM or exits, as its environment says.
@@ -58,9 +59,7 @@ func TestFailureHasOutput(t *testing.T) {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	p := start(t, "wait")
-	for !strings.HasSuffix(p.Output(), "end") && p.Running() {
-		time.Sleep(time.Millisecond)
-	}
+	check.Eventually(t, func() bool { return strings.HasSuffix(p.Output(), "end") || !p.Running() }, "the output ends")
 	if n := len(p.Output()); n > tailBytes {
 		t.Errorf("%d bytes of output are kept, want at most %d", n, tailBytes)
 	}

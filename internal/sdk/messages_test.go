@@ -114,15 +114,11 @@ func TestPutShares(t *testing.T) {
 		})
 	}
 	put()
-	for l.Count() < 2 {
-		time.Sleep(time.Millisecond) // the request is under way soon
-	}
+	check.Eventually(t, func() bool { return l.Count() >= 2 }, "the request is under way")
 	for range 20 {
 		put()
 	}
-	for p.Waiting() < 20 {
-		time.Sleep(time.Millisecond)
-	}
+	check.Eventually(t, func() bool { return p.Waiting() >= 20 }, "20 messages wait")
 	release()
 	all.Wait()
 	if n, requests := len(texts(t, q)), l.Count(); n != 22 || requests != 3 {

@@ -29,7 +29,7 @@ func TestAnalytics(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Date(2026, 5, 6, 7, 58, 0, 0, time.UTC).UnixNano())
 	clock := func() time.Time { return time.Unix(0, now.Load()).UTC() }
-	start := func() *server.Stack {
+	start := func() *server.Server {
 		t.Helper()
 		s, err := server.Start(server.Config{Location: dir, Relaxed: true, Log: slog.New(slog.DiscardHandler), Now: clock})
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 var patientRetries = policy.RetryOptions{MaxRetries: 35, RetryDelay: 100 * time.Millisecond,
 	MaxRetryDelay: 5 * time.Second}
 
-func blobsOf(t *testing.T, s *Stack) *azblob.Client {
+func blobsOf(t *testing.T, s *Server) *azblob.Client {
 	t.Helper()
 	return check.Must(azblob.NewClientFromConnectionString(s.ConnectionString(), &azblob.ClientOptions{
 		ClientOptions: policy.ClientOptions{Retry: patientRetries}}))(t)
@@ -41,7 +41,7 @@ func random(seed uint64, n int) []byte {
 
 // Blobs of all sizes that one node acknowledges are read from every node; damaged and lost extents are replaced by the
 // other nodes' copies.
-func testNodesShareBlobs(t *testing.T, nodes [3]*Stack) {
+func testNodesShareBlobs(t *testing.T, nodes [3]*Server) {
 	ctx := t.Context()
 	_, err := blobsOf(t, nodes[0]).CreateContainer(ctx, "box", nil)
 	check.OK(t, err)

@@ -9,35 +9,48 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/contentstream"
 	"github.com/lazuli-storage/lazuli/internal/cluster/mirror"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
 // startNATS starts, or connects to, the NATS that keeps the queues. node is nil for a server alone.
-func (s *Stack) startNATS(ctx context.Context) (nats *natsserver.Server, node *cluster.Node, err error) {
+func (s *Server) startNATS(ctx context.Context) (nats *natsserver.Server, node *cluster.Node, err error) {
 	n := s.config.NATS
 	n.Log = s.config.Log
 	switch {
 	case s.config.Cluster != nil:
-		node = cluster.New(*s.config.Cluster, s.config.Waiting)
-		n.Member = node.Join
+		node = cluster.New(*s.config.Cluster, s.config.Waiting, s.config.Now)
+		n.Member, n.Exhausted = node.Join, s.space.Exhausted
 		n.Dir, n.Relaxed = s.dir.Cluster(), s.config.Relaxed
 	case n.URL == "" && !s.config.InMemory:
 		n.Dir, n.Relaxed = s.dir.Queues(), s.config.Relaxed
 	}
 	nats, err = natsserver.StartContext(ctx, n)
+	if err == nil && node != nil {
+		node.AwaitClocks(ctx)
+		s.member.Store(node)
+	}
 	return nats, node, err
 }
 
+// now is the clock of the services: on a node of a cluster the time of the cluster, which one wrong clock does not
+// change.
+func (s *Server) now() time.Time {
+	if node := s.member.Load(); node != nil {
+		return node.Now()
+	}
+	return s.config.Now()
+}
+
 // checkFolder refuses a folder whose queues are not where this process would look for them.
-func (s *Stack) checkFolder() error {
+func (s *Server) checkFolder() error {
 	id, err := peering.ReadIdentity(s.dir.Cluster())
 	if errors.Is(err, peering.ErrNoIdentity) {
 		if s.config.Cluster == nil {
@@ -78,20 +91,20 @@ func folderError(format string, args ...any) error { return &FolderError{fmt.Spr
 const electionTime = 3 * time.Minute
 
 // sharesTables reports whether the tables are a view of a replicated log.
-func (s *Stack) sharesTables() bool { return s.config.Cluster != nil || s.config.NATSTables }
+func (s *Server) sharesTables() bool { return s.config.Cluster != nil || s.config.NATSTables }
 
 // sharesBlobs reports whether the metadata of blobs are one.
-func (s *Stack) sharesBlobs() bool { return s.config.Cluster != nil || s.config.NATSBlobs }
+func (s *Server) sharesBlobs() bool { return s.config.Cluster != nil || s.config.NATSBlobs }
 
 // sharesQueues reports whether other processes have a view of the queues' log as well.
-func (s *Stack) sharesQueues() bool { return s.config.Cluster != nil || s.config.NATS.URL != "" }
+func (s *Server) sharesQueues() bool { return s.config.Cluster != nil || s.config.NATS.URL != "" }
 
 // Replicated reports whether the state of a service is a view of a log that other processes have as well: requests are
 // answered 503 while its leader is elected.
-func (s *Stack) Replicated() bool { return s.sharesTables() || s.sharesBlobs() || s.sharesQueues() }
+func (s *Server) Replicated() bool { return s.sharesTables() || s.sharesBlobs() || s.sharesQueues() }
 
 // whenElected calls open, with a replicated log until it succeeds: its streams may have no leader yet.
-func (s *Stack) whenElected(ctx context.Context, open func() error) error {
+func (s *Server) whenElected(ctx context.Context, open func() error) error {
 	for began := time.Now(); ; {
 		err := open()
 		if err == nil || !s.Replicated() || errors.Is(err, store.ErrOtherLog) || errors.Is(err, contentstream.ErrRefused) ||
@@ -109,7 +122,7 @@ func (s *Stack) whenElected(ctx context.Context, open func() error) error {
 
 // tableOptions are the options of the Table service's store: a view of a replicated log on a node of a cluster, and
 // with Config.NATSTables.
-func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
+func (s *Server) tableOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
 	if !s.sharesTables() {
 		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory, Logger: s.config.Log}, nil
 	}
@@ -118,23 +131,23 @@ func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (stor
 }
 
 // queueOptions are the options of the Queue service's store: a view of a log in all cases.
-func (s *Stack) queueOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
-	options, err := queuesvc.StoreOptions(ctx, nats, s.config.Log)
+func (s *Server) queueOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
+	options, err := queuestate.StoreOptions(ctx, nats, s.config.Log)
 	options.Ephemeral = s.config.InMemory
 	return options, err
 }
 
-func (s *Stack) replicatedLog(ctx context.Context, nats *natsserver.Server, name string) (*replog.Log, error) {
+func (s *Server) replicatedLog(ctx context.Context, nats *natsserver.Server, name string) (*replog.Log, error) {
 	return replog.Open(ctx, s.logConfig(nats, name))
 }
 
 // logConfig is the configuration of a replicated log.
-func (s *Stack) logConfig(nats *natsserver.Server, name string) replog.Config {
-	return queuesvc.LogConfig(nats, name, s.config.Log)
+func (s *Server) logConfig(nats *natsserver.Server, name string) replog.Config {
+	return queuestate.LogConfig(nats, name, s.config.Log)
 }
 
 // blobCluster configures the Blob service of a node of a cluster, or with Config.NATSBlobs; nil for a server alone.
-func (s *Stack) blobCluster(ctx context.Context, nats *natsserver.Server, node *cluster.Node) (*blobsvc.Cluster,
+func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node *cluster.Node) (*replica.Cluster,
 	error) {
 	if !s.sharesBlobs() {
 		return nil, nil
@@ -144,21 +157,21 @@ func (s *Stack) blobCluster(ctx context.Context, nats *natsserver.Server, node *
 		return nil, err
 	}
 	if s.config.Cluster == nil {
-		return &blobsvc.Cluster{Log: log, Streams: &blobsvc.Streams{
+		return &replica.Cluster{Log: log, Streams: &replica.Streams{
 			Config: contentstream.Config{Conn: nats.Conn(), Replicas: nats.Replicas(), Log: s.config.Log}}}, nil
 	}
-	c := &blobsvc.Cluster{Log: log, Node: node.Folder(), Members: node.Folders}
+	c := &replica.Cluster{Log: log, Node: node.Folder(), Members: node.Folders}
 	c.Mirror = mirror.Config{Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli content") },
 		Node:     node.Name(),
-		Majority: nats.Majority, Log: s.config.Log}
+		Majority: nats.Majority, Voters: node.Voters, Log: s.config.Log}
 	for _, p := range s.config.Cluster.Peers {
 		c.Mirror.Nodes = append(c.Mirror.Nodes, p.Name)
 	}
 	return c, nil
 }
 
-// Clustered reports whether the stack is a node of a cluster.
-func (s *Stack) Clustered() bool { return s.config.Cluster != nil }
+// Clustered reports whether the server is a node of a cluster.
+func (s *Server) Clustered() bool { return s.config.Cluster != nil }
 
 // replicated is a service whose state is a view of a replicated log on a node of a cluster.
 type replicated interface {
@@ -214,7 +227,7 @@ func logReport(svc replicated) LogReport {
 }
 
 // ClusterStatus asks all nodes of the cluster. Errors: [cluster.ErrNotClustered].
-func (s *Stack) ClusterStatus(ctx context.Context) (*cluster.Status, error) {
+func (s *Server) ClusterStatus(ctx context.Context) (*cluster.Status, error) {
 	open := s.services.Load()
 	if open == nil {
 		return nil, errNotOpen
@@ -224,7 +237,7 @@ func (s *Stack) ClusterStatus(ctx context.Context) (*cluster.Status, error) {
 
 // SnapshotLogs puts a snapshot into each replicated log, for nodes that join, and returns the reports of the logs by
 // name. Errors: [cluster.ErrNotClustered], [natsserver.ErrNoMajority].
-func (s *Stack) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) {
+func (s *Server) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) {
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -249,8 +262,17 @@ func (s *Stack) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) 
 	return reports, nil
 }
 
+// UpgradeCluster returns how far an upgrade of the cluster has come, and finishes it, see [cluster.Node.Upgrade].
+func (s *Server) UpgradeCluster(ctx context.Context, finish bool) (*cluster.Upgrade, error) {
+	open := s.services.Load()
+	if open == nil {
+		return nil, errNotOpen
+	}
+	return open.node.Upgrade(ctx, finish)
+}
+
 // RemoveNode removes a stopped node from the cluster, see [cluster.Node.Remove].
-func (s *Stack) RemoveNode(ctx context.Context, name string) error {
+func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	open := s.services.Load()
 	if open == nil {
 		return errNotOpen

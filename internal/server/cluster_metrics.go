@@ -9,7 +9,7 @@ import (
 )
 
 // clusterMetrics are the metrics of a node of a cluster.
-type clusterMetrics struct{ stack *Stack }
+type clusterMetrics struct{ server *Server }
 
 var (
 	clusterMajority = prometheus.NewDesc("lazuli_cluster_majority",
@@ -42,7 +42,7 @@ func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	var v cluster.View // before the services are open, the node has no majority
-	open := m.stack.services.Load()
+	open := m.server.services.Load()
 	if open != nil {
 		v = open.node.View()
 	}

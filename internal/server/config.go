@@ -19,7 +19,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 )
 
-// Config configures a [Stack]. The zero value is not valid: one of Location and InMemory is required.
+// Config configures a [Server]. The zero value is not valid: one of Location and InMemory is required.
 type Config struct {
 	// Location is the data folder; it is created if it does not exist.
 	Location string
@@ -62,14 +62,14 @@ type Config struct {
 	// existing NATS server in place of the embedded one.
 	NATS natsserver.Config
 
-	// NATSTables keeps the tables on the NATS server of NATS.URL as well, as a replicated log of which each stack has a
+	// NATSTables keeps the tables on the NATS server of NATS.URL as well, as a replicated log of which each server has a
 	// view in its data folder. All stacks with that server share the tables.
 	NATSTables bool
 	// NATSBlobs keeps the blobs there: their metadata as a replicated log, and their content in streams. All stacks with
 	// that server share them.
 	NATSBlobs bool
 
-	// Cluster makes the stack a node of a cluster, whose folder is in Location. Nil is a server alone. While the node
+	// Cluster makes the server a node of a cluster, whose folder is in Location. Nil is a server alone. While the node
 	// waits for the others, requests are answered 503.
 	Cluster *peering.Config
 	// Waiting, if set, is called with the reason while Start waits for other nodes of the cluster.
@@ -89,9 +89,9 @@ type Config struct {
 	Observe func(*wire.Request, frontend.Outcome)
 	// BlobChanged, if set, is called for every blob that was written, see [blobsvc.Config].
 	BlobChanged func(account, container, blob string)
-	// Faults allows fault rules: [Stack.Faults], and the header by which a request asks for a fault of its own.
+	// Faults allows fault rules: [Server.Faults], and the header by which a request asks for a fault of its own.
 	Faults bool
-	// Events allows event subscriptions: [Stack.Events]. EventHosts are the hosts of their webhooks, and EventURL returns
+	// Events allows event subscriptions: [Server.Events]. EventHosts are the hosts of their webhooks, and EventURL returns
 	// the address at which a person confirms a subscription; see [events.Config].
 	Events     bool
 	EventHosts egress.Policy

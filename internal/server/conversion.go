@@ -5,22 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
+	tablestate "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // A converted cluster begins with the data of a server alone, in the folder of one node, the seed. No node opens its
@@ -32,7 +33,7 @@ import (
 //
 // The seed keeps its files unchanged until then. Afterwards it deletes what the logs have, and opens its services as a
 // node with an empty folder does. Only the extents stay, under the number that they have
-// (blobsvc/internal/state/seed.go).
+// (internal/state/blob/replica/seed.go).
 
 // The moments at which tests kill the node with the data.
 var (
@@ -64,7 +65,7 @@ func (e errSeed) Unwrap() error { return e.error }
 
 // awaitConversion returns when the logs have the data with which a converted cluster begins. Of other clusters, it
 // returns at once.
-func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server, node *cluster.Node) error {
+func (s *Server) awaitConversion(ctx context.Context, nats *natsserver.Server, node *cluster.Node) error {
 	if !node.Converted() {
 		return nil
 	}
@@ -72,7 +73,7 @@ func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server, no
 	if err != nil {
 		return err
 	}
-	c := conversion{stack: s, nats: nats, node: node, js: js}
+	c := conversion{server: s, nats: nats, node: node, js: js}
 	// The conversion is asked about once a second. A reason is logged when it changes, and is given to Waiting each
 	// time.
 	for said := ""; ; {
@@ -108,10 +109,10 @@ func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server, no
 
 // conversion is the part of one node in the beginning of a converted cluster.
 type conversion struct {
-	stack *Stack
-	nats  *natsserver.Server
-	node  *cluster.Node
-	js    jetstream.JetStream
+	server *Server
+	nats   *natsserver.Server
+	node   *cluster.Node
+	js     jetstream.JetStream
 }
 
 // step asks how far the conversion is, and makes it if this node has the data.
@@ -136,12 +137,12 @@ func (c *conversion) step(ctx context.Context) (done bool, err error) {
 		if err := fault.Point(pointDone); err != nil {
 			return false, err
 		}
-		c.stack.config.Log.Info("the cluster has the data of this folder", "node", c.node.Name())
+		c.server.config.Log.Info("the cluster has the data of this folder", "node", c.node.Name())
 	}
 	// This is also reached after a restart, when done is stored and some of the files are still there. A node with a
 	// seed must not open its services before they are gone.
 	if err := c.leave(); err != nil {
-		return false, errSeed{fmt.Errorf("removing what the cluster has from %s: %w", c.stack.dir.Path(), err)}
+		return false, errSeed{fmt.Errorf("removing what the cluster has from %s: %w", c.server.dir.Path(), err)}
 	}
 	return true, nil
 }
@@ -181,7 +182,7 @@ func (c *conversion) begin(ctx context.Context, state string, seq uint64) (uint6
 		if i := slices.IndexFunc(names, func(name string) bool { return name != conversionStream }); i >= 0 {
 			return 0, errSeed{fmt.Errorf("the cluster has data already (stream %s), so that the data of %s cannot be its "+
 				"beginning: a node was started with another release or folder",
-				names[i], c.stack.dir.Path())}
+				names[i], c.server.dir.Path())}
 		}
 		if _, err := c.js.CreateStream(ctx,
 			jetstream.StreamConfig{Name: conversionStream, Description: "Lazuli: how far the conversion of a server alone is",
@@ -212,14 +213,14 @@ func (c *conversion) note(ctx context.Context, state string, after uint64) (uint
 
 // seed writes the data of the folder to the logs and streams of the cluster.
 func (c *conversion) seed(ctx context.Context) error {
-	s := c.stack
+	s := c.server
 	lost := false
 	for _, path := range []string{s.dir.Tables(), s.dir.Blobs(), s.dir.QueueState()} { // they would be created
 		if _, err := os.Stat(path); err != nil {
 			return errSeed{err}
 		}
 	}
-	tables, err := tablesvc.Open(s.dir.Tables(), store.Options{})
+	tables, err := tablestate.OpenFile(s.dir.Tables(), store.Options{})
 	if err != nil {
 		return errSeed{err}
 	}
@@ -227,12 +228,12 @@ func (c *conversion) seed(ctx context.Context) error {
 	if err := errors.Join(permanent(err), tables.Close(), fault.Point(pointTables)); err != nil {
 		return err
 	}
-	err = permanent(blobsvc.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.node.Folder(),
+	err = permanent(replica.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.node.Folder(),
 		s.logConfig(c.nats, "blobs")))
 	if err := errors.Join(err, fault.Point(pointBlobs)); err != nil {
 		return err
 	}
-	queues, err := queuesvc.OpenFolder(s.dir.QueueState(), s.dir.Queues(),
+	queues, err := queuestate.OpenFolder(s.dir.QueueState(), s.dir.Queues(),
 		func(d jetstreamfiles.Damage) { lost = lost || !d.Torn })
 	if err != nil {
 		return errSeed{err}
@@ -242,7 +243,7 @@ func (c *conversion) seed(ctx context.Context) error {
 		return errors.Join(errSeed{errors.New(
 			"the log of the queues is damaged: run `lazuli fsck --repair` before the conversion")}, queues.Close())
 	}
-	err = queues.Seed(ctx, s.logConfig(c.nats, queuesvc.LogName))
+	err = queues.Seed(ctx, s.logConfig(c.nats, queuestate.LogName))
 	return errors.Join(permanent(err), queues.Close(), fault.Point(pointQueues))
 }
 
@@ -261,13 +262,14 @@ func permanent(err error) error {
 
 // leave removes from the folder what the logs and streams have.
 func (c *conversion) leave() error {
-	dir := c.stack.dir
+	dir := c.server.dir
 	// The list of the folder's files goes first: a folder without a file that its list has would be a damaged one.
 	if err := dir.Forget(datadir.Content...); err != nil {
 		return err
 	}
 	for _, path := range []string{dir.Tables(), dir.Blobs(), dir.EncryptionScopes(), dir.QueueState(),
-		dir.QueueState() + "-mark", dir.Queues()} {
+		dir.QueueState() + "-mark", store.Witness(dir.QueueState()), filepath.Join(dir.Path(), store.MarksFile),
+		dir.Queues()} {
 		if err := os.RemoveAll(path); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ type Damage struct {
 }
 
 // Damage returns what was found damaged; ok is false while the services are not open.
-func (s *Stack) Damage() (d Damage, ok bool) {
+func (s *Server) Damage() (d Damage, ok bool) {
 	open := s.services.Load()
 	if open == nil {
 		return Damage{}, false
@@ -35,7 +35,7 @@ var (
 )
 
 // damageCollector exports Damage as metrics.
-type damageCollector struct{ s *Stack }
+type damageCollector struct{ s *Server }
 
 // Describe implements prometheus.Collector.
 func (c damageCollector) Describe(ch chan<- *prometheus.Desc) {

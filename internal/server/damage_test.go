@@ -15,6 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -74,6 +75,17 @@ func TestDamageIsVisible(t *testing.T) {
 	flipAll(t, filepath.Join(folder, "tables.db"), "entity-text")
 	flipAll(t, filepath.Join(folder, "extents", "*"), "blob-text")
 	flipAll(t, filepath.Join(folder, "queues.db"), "aside-1-text")
+	report, err := fsck.Check(ctx, folder, fsck.Options{})
+	check.OK(t, err)
+	found := 0
+	for _, f := range report.Findings {
+		if strings.Contains(f.String(), "aside") {
+			found++
+		}
+	}
+	if found != 1 {
+		t.Errorf("fsck finds %d errors of one damaged message: %v", found, report.Findings)
+	}
 	metrics := prometheus.NewRegistry()
 	c := server.Config{Location: folder, Metrics: metrics}
 	s, err = server.Start(c)
@@ -94,6 +106,11 @@ func TestDamageIsVisible(t *testing.T) {
 	for range 2 { // the second message is found when its turn comes
 		_, err = queueClient(t, s).NewQueueClient("aside").DequeueMessages(ctx, nil)
 		check.OK(t, err)
+	}
+	counts, err := queuetool.Count(ctx, queueClient(t, s).NewQueueClient("aside")) // what the dashboard shows
+	check.OK(t, err)
+	if counts.Total != 3 || counts.SetAside != 1 {
+		t.Errorf("the queue with a damaged message has %+v, want one of three set aside", counts)
 	}
 	queues, err := queuetool.List(ctx, queueClient(t, s), "")
 	check.OK(t, err)
@@ -124,5 +141,11 @@ lazuli_queue_messages_set_aside 1
 		"lazuli_damaged_reads_total", "lazuli_queue_messages_set_aside")
 	if err != nil {
 		t.Error(err)
+	}
+	// What is removed is not set aside any more.
+	_, err = queueClient(t, s).NewQueueClient("aside").ClearMessages(ctx, nil)
+	check.OK(t, err)
+	if d, _ := s.Damage(); d.MessagesSetAside != 0 {
+		t.Errorf("%d messages are set aside after the queue was cleared", d.MessagesSetAside)
 	}
 }

@@ -9,13 +9,16 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -100,6 +103,92 @@ func TestFullDisk(t *testing.T) {
 	x.fill(t, "after")
 }
 
+// lineCount is a log that counts its lines of warnings and errors, by their text.
+type lineCount struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines map[string]int
+}
+
+// Enabled implements slog.Handler.
+func (*lineCount) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// WithAttrs implements slog.Handler.
+func (c *lineCount) WithAttrs([]slog.Attr) slog.Handler { return c }
+
+// Handle implements slog.Handler.
+func (c *lineCount) Handle(_ context.Context, r slog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines[r.Message]++
+	return nil
+}
+
+// TestNodeWithoutRoom takes the last room away from a node of a cluster. It stops its copies, which would fill the disk
+// by what others write, says so in one line of its log, and answers at once, with the reason; it goes on by itself when
+// there is room, with what it has missed.
+func TestNodeWithoutRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	t.Parallel()
+	var free atomic.Int64
+	free.Store(1 << 40)
+	c := newTestCluster(t, 3)
+	const full = 2
+	c.configs[full].FreeSpace = func(string) (int64, error) { return free.Load(), nil }
+	log := &lineCount{Handler: slog.DiscardHandler, lines: map[string]int{}}
+	c.configs[full].Log = slog.New(log)
+	c.start(0, 1, 2)
+	at := func(node int) *tenant { return newTenant(t, c.nodes[node].ConnectionString()) }
+	at(0).fill(t, "before")
+	wantEventually(t, "the node has what was written", func() bool { return at(full).has(t, "before") == "bqt" })
+
+	log.mu.Lock()
+	clear(log.lines) // of a start
+	log.mu.Unlock()
+	free.Store(10 << 20)
+	wantEventually(t, "the node stops its copies", func() bool {
+		return errors.Is(c.nodes[full].Ready(), natsserver.ErrNoRoom)
+	})
+	at(0).fill(t, "meanwhile")
+	once := policy.WithRetryOptions(t.Context(), policy.RetryOptions{MaxRetries: -1})
+	best := time.Hour // a busy machine makes some slow
+	for range 20 {
+		began := time.Now()
+		_, blobErr := at(full).blobs.DownloadStream(once, "before", "blob", nil)
+		_, tableErr := at(full).tables.NewClient("before").GetEntity(once, "p", "r", nil)
+		_, queueErr := at(full).queues.NewQueueClient("before").PeekMessage(once, nil)
+		for _, err := range []error{blobErr, tableErr, queueErr} {
+			if status, code := codeOf(err); status != http.StatusServiceUnavailable {
+				t.Fatalf("a read is answered %d %s, want 503; %v", status, code, err)
+			}
+			if !strings.Contains(err.Error(), "The disk of this server is full") {
+				t.Fatalf("the answer does not say that the disk is full: %v", err)
+			}
+		}
+		best = min(best, time.Since(began))
+	}
+	if best > 6*time.Second {
+		t.Errorf("three reads took %v at least", best)
+	}
+	// Longer than any background work waits before it tries again: one line for each change of the state, not one a try.
+	log.mu.Lock()
+	for line, n := range log.lines {
+		if n > 1 {
+			t.Errorf("the log has %d lines %q", n, line)
+		}
+	}
+	if log.lines[natsserver.ErrNoRoom.Error()] != 1 {
+		t.Errorf("the log does not say once that the node has no room: %v", log.lines)
+	}
+	log.mu.Unlock()
+
+	free.Store(1 << 40)
+	wantEventually(t, "the node is ready again", func() bool { return c.nodes[full].Ready() == nil })
+	wantEventually(t, "the node has what it has missed", func() bool { return at(full).has(t, "meanwhile") == "bqt" })
+}
+
 // TestRealFullDisk fills a disk until the system refuses, stops the server, and starts it again with some MiB of what
 // the reserve gave left. It needs to mount a file system, which only root may.
 func TestRealFullDisk(t *testing.T) {
@@ -151,12 +240,5 @@ func fillDisk(t *testing.T, path string) {
 
 func wantEventually(t *testing.T, what string, fn func() bool) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
-		if fn() {
-			return
-		}
-	}
-	t.Fatalf("waited 30 s in vain: %s", what)
+	check.Eventually(t, fn, "%s", what)
 }

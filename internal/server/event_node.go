@@ -115,7 +115,7 @@ func (n *eventNode) note(err error) {
 
 // startEvents starts the delivery of events; on a node of a cluster, only while the node is the worker. The
 // subscriptions are read before it returns, so that no change is made without its event.
-func (s *Stack) startEvents(o *services, n *eventNode) error {
+func (s *Server) startEvents(o *services, n *eventNode) error {
 	if !s.sharesBlobs() {
 		m, err := n.start()
 		if err == nil {
@@ -142,9 +142,9 @@ func (s *Stack) startEvents(o *services, n *eventNode) error {
 // errNoEventNode: no node has begun to deliver events.
 var errNoEventNode = errors.New("no node of the cluster delivers events yet")
 
-// EventsElsewhere returns why this node has no [Stack.Events] although events are allowed: another node of the cluster
+// EventsElsewhere returns why this node has no [Server.Events] although events are allowed: another node of the cluster
 // delivers them. It returns nil otherwise.
-func (s *Stack) EventsElsewhere() error {
+func (s *Server) EventsElsewhere() error {
 	open := s.services.Load()
 	if open == nil || !s.config.Events || !s.sharesBlobs() || open.events.Load() != nil {
 		return nil

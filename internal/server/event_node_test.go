@@ -12,16 +12,16 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // One node delivers the events of requests to all nodes, and another one takes over when it is gone. It stops a node.
-func testNodesDeliverEvents(t *testing.T, nodes [3]*Stack, jump func(time.Duration)) {
+func testNodesDeliverEvents(t *testing.T, nodes [3]*Server, jump func(time.Duration)) {
 	ctx := t.Context()
 	retry := workers.WithClientRetry(patientRetries)
 	var storages [3]*workers.Storage
@@ -64,11 +64,11 @@ func testNodesDeliverEvents(t *testing.T, nodes [3]*Stack, jump func(time.Durati
 		}
 		log := nodes[i].services.Load().blobs.EventLog()
 		if err := log.Subscribe(auth.DevelopmentAccount, "other", []byte("{}"),
-			func(uint64) []byte { return nil }); !errors.Is(err, blobsvc.ErrNotWorker) {
+			func(uint64) []byte { return nil }); !errors.Is(err, replica.ErrNotWorker) {
 			t.Errorf("node %d, a subscription: %v", i, err)
 		}
 		if err := log.Set(auth.DevelopmentAccount, "all", nil, []byte("{}")); !errors.Is(err,
-			blobsvc.ErrNotWorker) {
+			replica.ErrNotWorker) {
 			t.Errorf("node %d, progress: %v", i, err)
 		}
 	}

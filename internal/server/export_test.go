@@ -3,7 +3,7 @@ package server
 import "github.com/prometheus/client_golang/prometheus"
 
 // Waiting returns how many requests wait for a change.
-func (s *Stack) Waiting() int { return s.services.Load().board.Waiting() }
+func (s *Server) Waiting() int { return s.services.Load().board.Waiting() }
 
 // ClusterMetrics returns the descriptions of the metrics of a node of a cluster.
 func ClusterMetrics() (list []string) {
@@ -16,3 +16,6 @@ func ClusterMetrics() (list []string) {
 	}
 	return list
 }
+
+// IncompleteNode returns the reason that [Server.Complete] gives for a node.
+var IncompleteNode = incompleteNode

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -188,7 +189,7 @@ func TestFiveNodes(t *testing.T) {
 	t.Logf("stopping node %d", pair[0])
 	c.stop(pair[0])
 	c.serve("four")
-	first := slices.IndexFunc(c.nodes, func(n *Stack) bool { return n != nil })
+	first := slices.IndexFunc(c.nodes, func(n *Server) bool { return n != nil })
 	check.Must(c.queue(first, "kept", patient).Create(t.Context(), nil))(t)
 	check.Must(c.queue(first, "kept", patient).EnqueueMessage(t.Context(), "kept", nil))(t)
 	t.Logf("stopping node %d: %v lose their majority", pair[1], lost)
@@ -222,4 +223,36 @@ func TestFiveNodes(t *testing.T) {
 		got, err := q.DequeueMessage(t.Context(), second)
 		return err == nil && len(got.Messages) == 1 && *got.Messages[0].MessageText == "kept"
 	}, "a message that was acknowledged is lost")
+}
+
+// TestNamesOfNewNodes adds two names to the peers of a cluster of three, one node after the other. While the third one
+// is stopped for that, the other two have a majority: the new nodes count when they have joined.
+func TestNamesOfNewNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	t.Parallel()
+	c := newTestCluster(t, 3)
+	c.start(0, 1, 2)
+	newTenant(t, c.nodes[0].ConnectionString()).fill(t, "three")
+	peers := slices.Clone(c.configs[0].Cluster.Peers)
+	for _, name := range []string{"n3", "n4"} {
+		peers = append(peers, peering.Peer{Name: name, Address: check.FreeAddress(t)})
+	}
+	for i := range 2 {
+		c.stop(i)
+		cluster := *c.configs[i].Cluster
+		cluster.Peers = peers
+		c.configs[i].Cluster = &cluster
+		c.start(i)
+		wantEventually(t, "the node is ready", func() bool { return c.nodes[i].Ready() == nil })
+	}
+	c.stop(2)
+	for i := range 2 {
+		wantEventually(t, "the node is ready without the third one", func() bool { return c.nodes[i].Ready() == nil })
+		x := newTenant(t, c.nodes[i].ConnectionString())
+		x.fill(t, fmt.Sprint("two", i))
+		large := bytes.Repeat([]byte("x"), 100_000) // too long for the log: a majority must have it in extents
+		check.Must(x.blobs.UploadBuffer(t.Context(), fmt.Sprint("two", i), "large", large, nil))(t)
+	}
 }

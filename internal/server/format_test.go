@@ -113,7 +113,7 @@ func writeFormat(t *testing.T, path string, killed bool) {
 func formatContent() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 20<<10) }
 
 // readFormat compares what writeFormat wrote.
-func readFormat(t *testing.T, s *server.Stack) {
+func readFormat(t *testing.T, s *server.Server) {
 	t.Helper()
 	storage, err := workers.OpenStorage(s.ConnectionString())
 	check.OK(t, err)

@@ -20,7 +20,7 @@ import (
 // services.
 var far = time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func blobClient(t *testing.T, s *server.Stack) *azblob.Client {
+func blobClient(t *testing.T, s *server.Server) *azblob.Client {
 	t.Helper()
 	key, err := azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
@@ -32,7 +32,7 @@ func blobClient(t *testing.T, s *server.Stack) *azblob.Client {
 	return c
 }
 
-func queueClient(t *testing.T, s *server.Stack) *azqueue.ServiceClient {
+func queueClient(t *testing.T, s *server.Server) *azqueue.ServiceClient {
 	t.Helper()
 	key, err := azqueue.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
@@ -44,7 +44,7 @@ func queueClient(t *testing.T, s *server.Stack) *azqueue.ServiceClient {
 	return c
 }
 
-func tableClient(t *testing.T, s *server.Stack) *aztables.ServiceClient {
+func tableClient(t *testing.T, s *server.Server) *aztables.ServiceClient {
 	t.Helper()
 	key, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)

@@ -65,9 +65,7 @@ func TestGetMessagesWaits(t *testing.T) {
 		return c
 	}
 	arrive := func(c <-chan outcome) { // it waits, or has ended already
-		for s.Waiting() == 0 && len(c) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		check.Eventually(t, func() bool { return s.Waiting() > 0 || len(c) > 0 }, "the request waits")
 	}
 	if got := <-wait("1"); got.messages != 0 || got.after < time.Second || got.header != "1" {
 		t.Errorf("nothing came: %+v", got)
@@ -204,9 +202,7 @@ func TestListBlobsWaits(t *testing.T) {
 	}
 	changed := make(chan []string, 1)
 	go func() { names, _, _ := list(position); changed <- names }()
-	for s.Waiting() == 0 && len(changed) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	check.Eventually(t, func() bool { return s.Waiting() > 0 || len(changed) > 0 }, "the request waits")
 	put("b/2")
 	put("a/1")
 	if names := <-changed; len(names) != 1 || names[0] != "a/1" {
@@ -214,7 +210,7 @@ func TestListBlobsWaits(t *testing.T) {
 	}
 }
 
-func start(t *testing.T, c server.Config) *server.Stack {
+func start(t *testing.T, c server.Config) *server.Server {
 	t.Helper()
 	c.Log = slog.New(slog.DiscardHandler)
 	s, err := server.Start(c)

@@ -22,7 +22,7 @@ type Moment struct {
 	info backup.Info
 	keys string
 	pins map[string]*store.Pin
-	stop context.Context // ends when the stack stops
+	stop context.Context // ends when the server stops
 	once sync.Once
 	done func()
 }
@@ -37,7 +37,7 @@ var ErrNotReady = errors.New("the node is not ready")
 // moments may differ by what is committed within some milliseconds. Close it.
 //
 // Errors: [ErrNotReady], those of ctx.
-func (s *Stack) Moment(ctx context.Context) (_ *Moment, err error) {
+func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 	// The moment stays within the gate until Close, so that the services it reads are not closed or exchanged.
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err

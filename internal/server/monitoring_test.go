@@ -73,7 +73,7 @@ func everyMetric(t *testing.T) described {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	(&backup.Schedule{Metrics: all}).Run(ctx)
-	all.MustRegister(workers.New(workers.Config{}).Collector(), durable.Collectors(nil))
+	all.MustRegister(workers.New(workers.Config{}).Collector(), new(durable.Backend).Collector())
 	return all
 }
 

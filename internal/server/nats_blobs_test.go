@@ -32,7 +32,7 @@ import (
 // natsBlobs is a server with blobs on an external NATS, and its client.
 type natsBlobs struct {
 	*container.Client
-	stack *Stack
+	stack *Server
 }
 
 func serveNATSBlobs(t *testing.T, dir, url string) *natsBlobs {
@@ -215,7 +215,7 @@ func wantUnavailable(t *testing.T, what string, err error) {
 func TestEventsOnAnExternalNATS(t *testing.T) {
 	t.Parallel()
 	url := natscluster.Start(t, 1).URL()
-	var stacks [2]*Stack
+	var stacks [2]*Server
 	for i := range stacks {
 		stacks[i] = check.Must(Start(Config{Location: t.TempDir(), Accounts: auth.Development(),
 			Log: slog.New(slog.DiscardHandler), NATSBlobs: true, Events: true,

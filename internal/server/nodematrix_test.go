@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -60,7 +62,9 @@ const shortStream = "cluster/ID/jetstream/$G/streams/LAZULI_LOG_queues/msgs/N.bl
 // removed, emptied, cut, swapped with its neighbour, replaced by an older copy, and with a flipped bit. The node must
 // refuse to start with a sentence that has a command, or set the file aside and join again, or serve everything as it
 // was; it must never serve less. LAZULI_MATRIX=all is the long form; in the short one each kind of damage
-// hits one of the databases, and one damage each other kind of file, in turns after a stop and after a kill.
+// hits one of the databases, and one damage each other kind of file, in turns after a stop and after a kill, and some
+// pairs of damages follow. LAZULI_MATRIX=pairs is each two damages to each two kinds of files, in an order that differs
+// from run to run, until a minute before the end of the time that -timeout gives.
 func TestNodeWithDamagedFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
@@ -87,9 +91,15 @@ func TestNodeWithDamagedFiles(t *testing.T) {
 	if got := m.settled(); !maps.Equal(got, m.want) || len(got) < 20 {
 		t.Fatalf("without damage, the node answers %v, and another one %v", got, m.want)
 	}
-	if !long {
+	switch {
+	case os.Getenv("LAZULI_MATRIX") == "pairs":
+		m.end()
+		m.pairs(math.MaxInt, time.Now().UnixNano())
+		return
+	case !long:
 		m.end()
 		m.all(false)
+		m.pairs(4, 3)
 		return
 	}
 	for _, kill := range []bool{false, true} {
@@ -122,7 +132,7 @@ func (m *nodeMatrix) all(long bool) {
 				m.kill = i%2 == 0 // before the next damage
 			}
 			began, ended := time.Now(), m.ended
-			if outcome := m.try(kind, damage); outcome != "" {
+			if outcome := m.try([2]string{kind, damage}); outcome != "" {
 				outcomes[kind][outcome]++
 				m.t.Logf("%s, %s, %s: %s, %v", ended, kind, damage, outcome,
 					time.Since(began).Round(time.Millisecond))
@@ -139,6 +149,44 @@ func (m *nodeMatrix) all(long bool) {
 		m.t.Logf("%s: %v", kind, outcomes[kind])
 	}
 }
+
+// pairs damages two kinds of files at a time, most times in the order of a seed, after kills and stops in turns.
+func (m *nodeMatrix) pairs(most int, seed int64) {
+	var all [][2][2]string
+	kinds := append(slices.Sorted(maps.Keys(m.kinds())), groups...)
+	for i, a := range kinds {
+		for _, b := range kinds[i+1:] {
+			if strings.HasPrefix(a, b) || strings.Contains(b, "ID") && strings.HasPrefix(a, "cluster/ID/jetstream/") {
+				continue // a file, and the group that it is a part of
+			}
+			for _, one := range damages {
+				for _, two := range damages {
+					all = append(all, [2][2]string{{a, one}, {b, two}})
+				}
+			}
+		}
+	}
+	rand.New(rand.NewPCG(uint64(seed), 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	outcomes, tried := map[string]int{}, 0
+	for _, pair := range all {
+		until, bound := m.t.Deadline()
+		if tried == most || bound && time.Until(until) < time.Minute {
+			break
+		}
+		m.kill = tried%2 == 0 // before the next damage
+		if outcome := m.try(pair[:]...); outcome != "" {
+			outcomes[outcome]++
+			tried++
+		}
+		if m.t.Failed() {
+			m.t.FailNow()
+		}
+	}
+	m.t.Logf("%d of at most %d pairs, seed %d: %v", tried, len(all), seed, outcomes)
+}
+
+// groups are files that are damaged together, besides single ones: all content, and all that JetStream has.
+var groups = []string{"extents/", "cluster/ID/jetstream/"}
 
 func (m *nodeMatrix) folder() string { return m.c.configs[damagedNode].Location }
 
@@ -379,71 +427,103 @@ var moveCommand = regexp.MustCompile("`mv ([^ `]+) ([^ `]+)`")
 
 var damages = []string{"removed", "emptied", "cut", "swapped", "older", "flipped"}
 
-// damage damages the last file of a kind, and returns a function that takes it back. It returns nil if there is nothing
-// to damage in that way.
-func (m *nodeMatrix) damage(kind, damage string) (name string, back func()) {
+// damage damages the last file of a kind, or all files of a group, and returns a function that takes it back. It
+// returns nil if there is nothing to damage in that way.
+func (m *nodeMatrix) damage(kind, damage string) (names []string, back func()) {
 	t := m.t
-	files := m.kinds()[kind]
-	if len(files) == 0 {
-		return "", nil
+	kinds := m.kinds()
+	for _, other := range slices.Sorted(maps.Keys(kinds)) {
+		if strings.HasSuffix(kind, "/") && strings.HasPrefix(other, kind) {
+			names = append(names, kinds[other]...)
+		}
 	}
-	name = files[len(files)-1]
-	other := files[0]
+	var other string // is swapped with the file
+	if files := kinds[kind]; len(files) > 0 {
+		names, other = files[len(files)-1:], files[0]
+	}
 	if swap := map[string]string{"tables.db": "queues.db", "queues.db": "blobs.db",
 		"blobs.db": "tables.db"}[kind]; swap != "" {
 		other = swap
 	}
-	read := func(name string) []byte { return check.Must(os.ReadFile(filepath.Join(m.folder(), name)))(t) }
+	was := map[string][]byte{}
+	for _, name := range slices.Concat(names, []string{other}) {
+		if p, err := os.ReadFile(filepath.Join(m.folder(), name)); err == nil {
+			was[name] = p
+		}
+	}
 	write := func(name string, p []byte) {
-		check.OK(t, os.WriteFile(filepath.Join(m.folder(), name), p, 0o600))
+		path := filepath.Join(m.folder(), name)
+		// A node that left the cluster has moved the folder of the file.
+		check.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, p, 0o600)))
 	}
-	was, otherWas := read(name), read(other)
-	back = func() { write(name, was); write(other, otherWas) }
-	switch damage {
-	case "removed":
-		check.OK(t, os.Remove(filepath.Join(m.folder(), name)))
-	case "emptied":
-		write(name, nil)
-	case "cut":
-		used := len(bytes.TrimRight(was, "\x00"))
-		if used < 2 {
-			return "", nil
+	damaged := false
+	for _, name := range names {
+		p, used := was[name], len(bytes.TrimRight(was[name], "\x00"))
+		switch damage {
+		case "removed":
+			check.OK(t, os.Remove(filepath.Join(m.folder(), name)))
+		case "emptied":
+			write(name, nil)
+		case "cut":
+			if used < 2 {
+				continue
+			}
+			write(name, p[:used/2])
+		case "swapped":
+			if other == "" || other == name || was[other] == nil || bytes.Equal(p, was[other]) {
+				continue
+			}
+			write(name, was[other])
+			write(other, p)
+		case "older":
+			old, err := os.ReadFile(filepath.Join(m.before, name))
+			if err != nil || bytes.Equal(old, p) {
+				continue
+			}
+			write(name, old)
+		case "flipped":
+			if used == 0 {
+				continue
+			}
+			flipped := slices.Clone(p)
+			flipped[used/2] ^= 4
+			write(name, flipped)
 		}
-		write(name, was[:used/2])
-	case "swapped":
-		if other == name || bytes.Equal(was, otherWas) {
-			return "", nil
-		}
-		write(name, otherWas)
-		write(other, was)
-	case "older":
-		old, err := os.ReadFile(filepath.Join(m.before, name))
-		if err != nil || bytes.Equal(old, was) {
-			return "", nil
-		}
-		write(name, old)
-	case "flipped":
-		used := len(bytes.TrimRight(was, "\x00"))
-		if used == 0 {
-			return "", nil
-		}
-		p := slices.Clone(was)
-		p[used/2] ^= 4
-		write(name, p)
+		damaged = true
 	}
-	return name, back
+	if !damaged {
+		return nil, nil
+	}
+	return names, func() {
+		for name, p := range was {
+			write(name, p)
+		}
+	}
 }
 
-// try damages a file, starts the node, and returns what became of it; "" if there was nothing to damage. The node is
-// ended and intact afterwards.
-func (m *nodeMatrix) try(kind, damage string) string {
+// try does damages, each a kind of file and what happens to it, starts the node, and returns what became of it; "" if
+// there was nothing to damage. The node is ended and intact afterwards.
+func (m *nodeMatrix) try(damages ...[2]string) string {
 	t := m.t
 	t.Helper()
-	name, back := m.damage(kind, damage)
-	if back == nil {
-		return ""
+	row, backs := m.ended, []func(){}
+	back := func() {
+		for _, one := range slices.Backward(backs) {
+			one()
+		}
 	}
-	row := fmt.Sprintf("%s, %s, %s", m.ended, name, damage)
+	for _, d := range damages {
+		names, one := m.damage(d[0], d[1])
+		if one == nil {
+			back()
+			return ""
+		}
+		row += fmt.Sprintf(", %s %s", names[0], d[1])
+		if len(names) > 1 {
+			row += fmt.Sprintf(" with %d others", len(names)-1)
+		}
+		backs = append(backs, one)
+	}
 	logged := len(m.log.String())
 	left, err := m.start(logged)
 	moved := 0
@@ -453,7 +533,9 @@ func (m *nodeMatrix) try(kind, damage string) string {
 			break
 		}
 		check.OK(t, os.Rename(mv[1], mv[2]))
-		left, err = m.start(logged)
+		var again bool
+		again, err = m.start(len(m.log.String())) // what the start before has asked for was done
+		left = left || again
 	}
 	text := m.log.String()[logged:]
 	switch {
@@ -464,9 +546,15 @@ func (m *nodeMatrix) try(kind, damage string) string {
 		if !strings.Contains(err.Error(), "lazuli ") {
 			t.Errorf("%s: refused without a command: %v", row, err)
 		}
-		back()
-		m.node = nil
 		t.Logf("%s: %v", row, err)
+		m.node = nil
+		if back(); left { // a node that was removed begins with an empty folder
+			check.OK(t, os.RemoveAll(m.folder()))
+			m.launch()
+			m.serves()
+			m.settled()
+			m.end()
+		}
 		return "refused"
 	}
 	got := m.settled()
@@ -498,7 +586,7 @@ func (m *nodeMatrix) try(kind, damage string) string {
 		case got[k] == m.want[k]:
 		case strings.HasPrefix(got[k], "error"):
 			outcome = "errors"
-			t.Errorf("%s: %s answers %.200s, and others have it", row, k, got[k])
+			t.Errorf("%s: %s answers %.200s, and another node has the row", row, k, got[k])
 		default:
 			t.Errorf("%s: SILENT LOSS: %s is served as %.60q, and was %.60q", row, k, got[k], m.want[k])
 			outcome = "silent loss"

@@ -30,7 +30,7 @@ import (
 
 // sender sends requests as the simplest clients do: the head, the whole body, and only then it reads.
 type sender struct {
-	server *server.Stack
+	server *server.Server
 	roots  *x509.CertPool // nil for http
 }
 

@@ -17,8 +17,8 @@ const (
 )
 
 // keepFollowing opens the services again when tables or blobs no longer follow their log: the node was paused for so
-// long that the log was cut, or its file differs from the log, or the log cannot be read. ctx ends with the stack.
-func (s *Stack) keepFollowing(ctx context.Context) {
+// long that the log was cut, or its file differs from the log, or the log cannot be read. ctx ends with the server.
+func (s *Server) keepFollowing(ctx context.Context) {
 	tick := time.NewTicker(followCheck)
 	defer tick.Stop()
 	for {
@@ -70,7 +70,7 @@ func (o *services) lost() map[string]error {
 }
 
 // logFile returns the file that is the view of a log.
-func (s *Stack) logFile(name string) string {
+func (s *Server) logFile(name string) string {
 	switch name {
 	case "tables":
 		return s.dir.Tables()
@@ -83,7 +83,7 @@ func (s *Stack) logFile(name string) string {
 
 // rejoin closes the services and opens them again. If this node's state differs from those of the cluster or are
 // damaged, they are kept under another name, and the node starts from a snapshot, or from the beginning of the log.
-func (s *Stack) rejoin(ctx context.Context, lost map[string]error) error {
+func (s *Server) rejoin(ctx context.Context, lost map[string]error) error {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()
 	open := s.services.Load()
@@ -118,7 +118,7 @@ func (s *Stack) rejoin(ctx context.Context, lost map[string]error) error {
 			}
 		}
 	}
-	// This does not give up before the stack stops. keepFollowing sees nothing lost while no services are open, and
+	// This does not give up before the server stops. keepFollowing sees nothing lost while no services are open, and
 	// would not call rejoin again.
 	for {
 		err := s.open(ctx)

@@ -22,7 +22,7 @@ import (
 )
 
 // startNodes starts three nodes of a cluster in this process. jump sets their clocks forward.
-func startNodes(t *testing.T) (nodes [3]*Stack, jump func(time.Duration)) {
+func startNodes(t *testing.T) (nodes [3]*Server, jump func(time.Duration)) {
 	t.Helper()
 	var offset atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
@@ -31,20 +31,20 @@ func startNodes(t *testing.T) (nodes [3]*Stack, jump func(time.Duration)) {
 		c.configs[i].Now, c.configs[i].ClientsNow, c.configs[i].Events = now, time.Now, true
 	}
 	c.start(0, 1, 2)
-	return [3]*Stack(c.nodes), func(d time.Duration) { offset.Add(int64(d)) }
+	return [3]*Server(c.nodes), func(d time.Duration) { offset.Add(int64(d)) }
 }
 
 // testCluster is a cluster of nodes in this process.
 type testCluster struct {
 	t       *testing.T
 	configs []Config
-	nodes   []*Stack // nil while they are stopped
+	nodes   []*Server // nil while they are stopped
 }
 
 // newTestCluster returns a cluster of n nodes that were not started. They are stopped at the end of the test.
 func newTestCluster(t *testing.T, n int) *testCluster {
 	t.Helper()
-	c := &testCluster{t: t, nodes: make([]*Stack, n)}
+	c := &testCluster{t: t, nodes: make([]*Server, n)}
 	var peers []peering.Peer
 	for i := range n {
 		peers = append(peers, peering.Peer{Name: fmt.Sprint("n", i), Address: check.FreeAddress(t)})
@@ -125,7 +125,7 @@ func TestNodes(t *testing.T) {
 
 // A node whose history differs from the cluster's keeps its file under another name, and joins again while the other
 // nodes serve.
-func testNodeThatDivergedJoinsAgain(t *testing.T, nodes [3]*Stack) {
+func testNodeThatDivergedJoinsAgain(t *testing.T, nodes [3]*Server) {
 	table := func(i int) *aztables.Client {
 		s := check.Must(aztables.NewServiceClientFromConnectionString(nodes[i].ConnectionString(), &aztables.ClientOptions{
 			ClientOptions: policy.ClientOptions{Retry: patientRetries}}))(t)

@@ -65,7 +65,7 @@ func (o *services) close() (err error) {
 }
 
 // handler serves one service, through the gate, with the services that are open now.
-func (s *Stack) handler(svc wire.Service) http.Handler {
+func (s *Server) handler(svc wire.Service) http.Handler {
 	return s.gate.around(func() http.Handler {
 		open := s.services.Load()
 		switch {
@@ -90,27 +90,27 @@ func notOpen(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Transport carries requests to the services inside the process, at the addresses that [Stack.URL] returns. It refuses
+// Transport carries requests to the services inside the process, at the addresses that [Server.URL] returns. It refuses
 // other addresses.
-func (s *Stack) Transport() *inproc.Transport {
+func (s *Server) Transport() *inproc.Transport {
 	t := &inproc.Transport{Handlers: make(map[string]http.Handler)}
-	for _, srv := range s.servers {
+	for _, srv := range s.listeners {
 		u, err := url.Parse(s.URL(srv.service, ""))
 		if err != nil {
-			panic("stack: an address of its own does not parse: " + err.Error())
+			panic("server: an address of its own does not parse: " + err.Error())
 		}
 		t.Handlers[u.Host] = s.handler(srv.service)
 	}
 	return t
 }
 
-// Client returns a client that reaches the services inside the process, at the addresses of [Stack.ConnectionString].
+// Client returns a client that reaches the services inside the process, at the addresses of [Server.ConnectionString].
 // It saves the connection, and nothing else: requests are authorized, counted and logged as those of other programs.
 // Clients of the Azure SDK take it as their Transport.
-func (s *Stack) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
+func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
 // open opens the services on the data folder. ctx bounds the wait for other nodes of a cluster.
-func (s *Stack) open(ctx context.Context) (err error) {
+func (s *Server) open(ctx context.Context) (err error) {
 	o := &services{board: longpoll.NewBoard()}
 	defer func() {
 		if err != nil {
@@ -118,6 +118,7 @@ func (s *Stack) open(ctx context.Context) (err error) {
 		}
 	}()
 	c := s.config
+	c.Now = s.now
 	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now,
 		ClientsNow: c.ClientsNow, Log: c.Log,
 		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle},
@@ -187,7 +188,7 @@ func (s *Stack) open(ctx context.Context) (err error) {
 
 // openServices opens the three services at the same time: each of them waits for the disk, and for an election on a
 // node of a cluster. What was opened is in o, also after an error.
-func (s *Stack) openServices(ctx context.Context, o *services, common frontend.Common, node *eventNode) error {
+func (s *Server) openServices(ctx context.Context, o *services, common frontend.Common, node *eventNode) error {
 	c, nats := s.config, o.nats
 	features := properties.Features{Logging: true, Metrics: true}
 	var g *errgroup.Group
@@ -250,7 +251,7 @@ func (o *services) wakeEvents(account string) {
 }
 
 // observers returns a function that calls observe, which belongs to these services, and the observers of the process.
-func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*wire.Request, frontend.Outcome) {
+func (s *Server) observers(observe func(*wire.Request, frontend.Outcome)) func(*wire.Request, frontend.Outcome) {
 	list := []func(*wire.Request, frontend.Outcome){observe}
 	if s.metrics != nil {
 		list = append(list, func(r *wire.Request, o frontend.Outcome) {

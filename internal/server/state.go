@@ -10,13 +10,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/offline"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
+	tablestate "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // The errors of operations on the whole state, in addition to those of [datadir.Dir].
@@ -31,7 +33,7 @@ var (
 	ErrBusy = errBusy
 )
 
-// Scope selects the resources that [Stack.Reset] deletes.
+// Scope selects the resources that [Server.Reset] deletes.
 type Scope struct {
 	// Account is the account; "" is all accounts.
 	Account string
@@ -44,7 +46,7 @@ type Scope struct {
 
 // Reset deletes containers, queues and tables while requests are served, and returns how many of each service. It stops
 // at the first failure and can be called again.
-func (s *Stack) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, error) {
+func (s *Server) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, error) {
 	accounts := s.config.Accounts.Names()
 	if scope.Account != "" {
 		if s.config.Accounts.Get(scope.Account) == nil {
@@ -95,7 +97,7 @@ func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix 
 // Save copies the state of all services and accounts to a snapshot inside the data folder, with leases, ETags, dequeue
 // counts and receipts. No request is served meanwhile: new requests wait, and ctx bounds the wait for those under way.
 // Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Save].
-func (s *Stack) Save(ctx context.Context, name string, replace bool) error {
+func (s *Server) Save(ctx context.Context, name string, replace bool) error {
 	return s.closed(ctx, func(d *datadir.Dir) error { return d.Save(name, replace, checkCopy) })
 }
 
@@ -112,15 +114,15 @@ func checkCopy(path string) error {
 			note(err)
 		}
 	}
-	examine("tables.db", tablesvc.Buckets())
-	examine("blobs.db", blobsvc.Buckets())
+	examine("tables.db", tablestate.Buckets())
+	examine("blobs.db", record.Buckets())
 	blobs := filepath.Join(path, "blobs.db")
 	if _, err := os.Stat(blobs); damage == nil && err == nil {
-		if _, err := blobsvc.Check(blobs, filepath.Join(path, "extents"), note); err != nil {
+		if _, err := offline.Check(blobs, filepath.Join(path, "extents"), offline.CheckOptions{Report: note}); err != nil {
 			note(err)
 		}
 	}
-	queues, err := queuesvc.OpenFolder(filepath.Join(path, "queues.db"), filepath.Join(path, "queues"),
+	queues, err := queuestate.OpenFolder(filepath.Join(path, "queues.db"), filepath.Join(path, "queues"),
 		func(d jetstreamfiles.Damage) {
 			note(fmt.Errorf("queues: %v", d)) // the copy was made after an orderly stop
 		})
@@ -130,33 +132,33 @@ func checkCopy(path string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		note(err)
 	}
-	note(blobsvc.CheckScopes(filepath.Join(path, datadir.ScopesFile)))
+	note(encryption.CheckScopes(filepath.Join(path, datadir.ScopesFile)))
 	return damage
 }
 
-// Restore replaces the state by a snapshot; requests wait as during [Stack.Save]. Clocks are not restored: what has
+// Restore replaces the state by a snapshot; requests wait as during [Server.Save]. Clocks are not restored: what has
 // expired since the snapshot is expired. Positions in the logs of changes that are not in the snapshot become unknown.
 // A damaged snapshot is refused, and the state stays. Errors: [ErrBusy], [ErrElsewhere], those of
 // [datadir.Dir.Restore].
-func (s *Stack) Restore(ctx context.Context, name string) error {
+func (s *Server) Restore(ctx context.Context, name string) error {
 	return s.closed(ctx, func(d *datadir.Dir) error {
 		return d.Restore(name, func(path string) error {
 			if err := checkCopy(path); err != nil {
 				return err
 			}
-			return tablesvc.Fork(filepath.Join(path, "tables.db"), time.Now())
+			return tablestate.Fork(filepath.Join(path, "tables.db"), time.Now())
 		})
 	})
 }
 
 // Snapshots lists the snapshots by name.
-func (s *Stack) Snapshots() ([]datadir.Snapshot, error) { return s.dir.Snapshots() }
+func (s *Server) Snapshots() ([]datadir.Snapshot, error) { return s.dir.Snapshots() }
 
 // RemoveSnapshot removes a snapshot. Errors: those of [datadir.Dir.RemoveSnapshot].
-func (s *Stack) RemoveSnapshot(name string) error { return s.dir.RemoveSnapshot(name) }
+func (s *Server) RemoveSnapshot(name string) error { return s.dir.RemoveSnapshot(name) }
 
 // closed calls change while the services are closed and requests wait at the gate.
-func (s *Stack) closed(ctx context.Context, change func(*datadir.Dir) error) error {
+func (s *Server) closed(ctx context.Context, change func(*datadir.Dir) error) error {
 	if s.config.NATS.URL != "" {
 		return ErrElsewhere
 	}

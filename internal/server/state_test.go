@@ -95,7 +95,7 @@ func (x *tenant) has(t *testing.T, name string) (found string) {
 
 const otherKey = "b3RoZXIga2V5IG9mIGEgdGVzdA=="
 
-func startState(t *testing.T, c Config) (s *Stack, dev, other *tenant) {
+func startState(t *testing.T, c Config) (s *Server, dev, other *tenant) {
 	t.Helper()
 	key, err := auth.ParseKey(otherKey)
 	check.OK(t, err)

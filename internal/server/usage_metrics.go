@@ -57,7 +57,7 @@ var (
 
 // usageCollector exports what the services use, and what waits in them.
 type usageCollector struct {
-	s *Stack
+	s *Server
 
 	mu     sync.Mutex // guards the next fields; held while they are renewed
 	at     time.Time
@@ -123,7 +123,7 @@ func (c *usageCollector) collectQueues(gauge func(*prometheus.Desc, float64, ...
 	}
 	gauge(storageBytes, float64(c.bytes), "queues")
 	gauge(queuesHidden, float64(c.hidden))
-	now := c.s.config.Now()
+	now := c.s.now()
 	for _, q := range c.queues {
 		gauge(queueDepth, float64(q.Messages), q.account, q.Name)
 		if !q.Oldest.IsZero() {
@@ -194,7 +194,7 @@ func (c *usageCollector) collectEvents(gauge func(*prometheus.Desc, float64, ...
 		gauge(eventsPending, float64(s.Pending), s.Account, s.Name)
 		age := 0.
 		if !s.Oldest.IsZero() {
-			age = max(0, c.s.config.Now().Sub(s.Oldest).Seconds())
+			age = max(0, c.s.now().Sub(s.Oldest).Seconds())
 		}
 		gauge(eventsAge, age, s.Account, s.Name)
 	}

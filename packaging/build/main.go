@@ -119,6 +119,7 @@ func (r *release) make(ctx context.Context, only, parts []string) error {
 	if r.commit, err = output(ctx, "git", "rev-parse", "HEAD"); err != nil {
 		return err
 	}
+	// The date of the commit and not of the build: two builds of one commit must have the same bytes.
 	text, err := output(ctx, "git", "show", "--no-patch", "--format=%cI", "HEAD")
 	if err != nil {
 		return err
@@ -130,9 +131,11 @@ func (r *release) make(ctx context.Context, only, parts []string) error {
 	if r.out, err = filepath.Abs(r.out); err != nil {
 		return err
 	}
+	// Files of an earlier run would get into the checksums.
 	if err := os.RemoveAll(r.out); err != nil {
 		return err
 	}
+	// Programs first: every part packs them.
 	for _, p := range chosen {
 		for _, name := range []string{server, search} {
 			if err := r.compile(ctx, p, name); err != nil {
@@ -153,6 +156,7 @@ func (r *release) make(ctx context.Context, only, parts []string) error {
 		}
 		fmt.Println("made", part)
 	}
+	// Last, over all that was made.
 	return r.checksums()
 }
 

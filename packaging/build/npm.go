@@ -21,6 +21,7 @@ func (r *release) npm(_ context.Context, chosen []platform) error {
 	if err := json.Unmarshal(text, &main); err != nil {
 		return err
 	}
+	// Optional dependencies: npm installs the one whose os and cpu fit, and skips the others without an error.
 	optional, searching := map[string]string{}, map[string]string{}
 	for _, p := range chosen {
 		name := fmt.Sprintf("@lazuli-storage/%s-%s", p.npmOS, p.npmArch)

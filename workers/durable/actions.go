@@ -3,11 +3,11 @@ package durable
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
-	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 )
 
 // errAction means that a workflow's answer contains an action that cannot be applied.
@@ -24,11 +24,11 @@ func checkActions(r *backend.ExecutionResults) error {
 		} else if x := a.GetSendEvent(); x != nil {
 			err = checkInstanceID(x.GetInstance().GetInstanceId())
 		} else if x := a.GetCreateTimer(); x != nil {
-			err = checkTime(x.FireAt)
+			err = event.CheckTime(x.FireAt)
 		} else if x := a.GetScheduleTask(); x != nil {
-			err = checkTags(tagsOf(x.ProtoReflect(), taskTags))
+			err = checkTags(event.TagsOf(x.ProtoReflect(), event.ActionTags))
 		} else if x := a.GetCreateSubOrchestration(); x != nil {
-			err = checkTags(tagsOf(x.ProtoReflect(), childTags))
+			err = checkTags(event.TagsOf(x.ProtoReflect(), event.ChildTags))
 		} else if a.GetTerminateOrchestration() == nil {
 			err = errors.New("its kind is unknown")
 		}
@@ -44,22 +44,24 @@ func checkCompletion(s Status, carryover []*Event) error {
 		return fmt.Errorf("the workflow completes with the status %d", int32(s))
 	}
 	for _, e := range carryover {
-		if body, _ := eventBody(e); body == nil {
+		if body, _ := event.Body(e); body == nil {
 			return errors.New("the workflow keeps an event of an unknown kind")
 		}
 	}
 	return nil
 }
 
-// lastYear bounds times: a property of a table has years of four digits.
-const lastYear = 9999
+// maxTags bounds the tags of an instance, activity or child workflow, keys and values together, in bytes.
+const maxTags = 8 << 10
 
-func checkTime(t *timestamppb.Timestamp) error {
-	if err := t.CheckValid(); err != nil {
-		return err
+// checkTags returns ErrTooLarge if there is too much in tags.
+func checkTags(tags map[string]string) error {
+	n := 0
+	for k, v := range tags {
+		n += len(k) + len(v)
 	}
-	if at := t.AsTime(); at.Year() > lastYear || at.Before(time.Unix(0, 0)) {
-		return fmt.Errorf("the time %v is not between 1970 and %d", at, lastYear)
+	if n > maxTags {
+		return fmt.Errorf("%w: the tags have %d bytes; %d are allowed", ErrTooLarge, n, maxTags)
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
-	"github.com/microsoft/durabletask-go/task"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/results"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -23,8 +23,7 @@ type answering map[string]string
 // ExecuteOrchestrator implements backend.Executor.
 func (a answering) ExecuteOrchestrator(_ context.Context, _ api.InstanceID, old,
 	fresh []*durable.Event) (*backend.ExecutionResults, error) {
-	r := &backend.ExecutionResults{}
-	fill(&r.Response)
+	r := results.New()
 	for _, e := range append(old, fresh...) {
 		if x := e.GetExecutionStarted(); x != nil {
 			if err := (protojson.UnmarshalOptions{}).Unmarshal([]byte(`{"actions":[`+a[x.Name]+`]}`), r.Response); err != nil {
@@ -50,8 +49,6 @@ func tag(number protowire.Number, value string) []byte {
 	entry = protowire.AppendString(protowire.AppendTag(entry, 2, protowire.BytesType), value)
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), entry)
 }
-
-func fill[T any](p **T) { *p = new(T) }
 
 // ExecuteActivity implements backend.Executor.
 func (answering) ExecuteActivity(context.Context, api.InstanceID, *durable.Event) (*durable.Event, error) {
@@ -110,7 +107,7 @@ func TestBurstOfEventsWithContinueAsNew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c = h.run(registry(t, map[string]task.Orchestrator{"count": func(ctx *task.OrchestrationContext) (any, error) {
+	c = h.run(registry(t, workflows{"count": func(ctx *durable.Context) (any, error) {
 		var n int
 		if err := ctx.GetInput(&n); err != nil {
 			return nil, err
@@ -126,7 +123,7 @@ func TestBurstOfEventsWithContinueAsNew(t *testing.T) {
 		if err := ctx.WaitForSingleEvent("one", time.Hour).Await(nil); err != nil {
 			return nil, err
 		}
-		ctx.ContinueAsNew(n+1, task.WithKeepUnprocessedEvents())
+		ctx.ContinueAsNew(n+1, durable.KeepEvents())
 		return nil, nil
 	}}, nil))
 	eventually(t, func() bool {

@@ -9,6 +9,8 @@ import (
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
@@ -72,7 +74,7 @@ func (a *activities) accept(ctx context.Context, messages []*received) (list []*
 			b.setAside(ctx, r)
 			continue
 		}
-		if x := r.event.GetTaskScheduled(); !b.accepts(WorkActivity, x.Name, x.Version.GetValue()) {
+		if x := r.event.GetTaskScheduled(); !b.accepts(workkind.Activity, x.Name, x.Version.GetValue()) {
 			b.parkActivity(x.Name, x.Version.GetValue(), r)
 			continue
 		}
@@ -171,9 +173,9 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 			continue
 		}
 		// A lost payload does not come back: the activity fails without running, and its workflow goes on.
-		wi.Result = newEvent("taskFailed", -1, b.clock.Now())
+		wi.Result = event.New("taskFailed", -1, b.clock.Now())
 		x := wi.Result.GetTaskFailed()
-		x.TaskScheduledId, x.FailureDetails = m.event.EventId, NewFailure(payloadLost, err.Error())
+		x.TaskScheduledId, x.FailureDetails = m.event.EventId, event.NewFailure(payloadLost, err.Error())
 		if err := b.CompleteActivityWorkItem(ctx, wi); err != nil {
 			return nil, err
 		}
@@ -238,9 +240,9 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 	trimFailures(e)
 	// The checkpoint of the instance would be refused with such a result. So the task fails, which a workflow can handle.
 	if err := b.checkPayload(e); err != nil {
-		e = newEvent("taskFailed", -1, b.clock.Now())
+		e = event.New("taskFailed", -1, b.clock.Now())
 		x := e.GetTaskFailed()
-		x.TaskScheduledId, x.FailureDetails = m.event.EventId, NewFailure("PayloadTooLarge", err.Error())
+		x.TaskScheduledId, x.FailureDetails = m.event.EventId, event.NewFailure("PayloadTooLarge", err.Error())
 	}
 	// The work item says which task this is, whatever number the executor has written.
 	if x := e.GetTaskCompleted(); x != nil {
@@ -265,7 +267,7 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 	}
 	// w keeps its copies: own deletes them with the checkpoint, or lets them come again.
 	b.activities.remove(w)
-	b.sessions.add(own.partition, []*received{own})
+	b.handOver(own.partition, []*received{own})
 	return nil
 }
 
@@ -307,7 +309,7 @@ func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
 // remind sends an instance a message that its owner drops, once it has sent what the last checkpoint has left to send:
 // it completes a task that no row has scheduled.
 func (b *Backend) remind(ctx context.Context, instance, execution string, delay time.Duration) (sent, error) {
-	e := newEvent("taskCompleted", -1, b.clock.Now())
+	e := event.New("taskCompleted", -1, b.clock.Now())
 	return b.send(ctx, outgoing{message: &message{Instance: instance, Execution: execution, event: e}, delay: delay})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
@@ -36,7 +37,7 @@ const appPrefix = "app-"
 // maxFunctions bounds the content of such a blob, in bytes.
 const maxFunctions = 1 << 20
 
-// apps are the apps of a hub, as far as this one knows them. It implements Acceptor.
+// apps are the apps of a hub, as far as this one knows them. It implements workkind.Acceptor.
 type apps struct {
 	b       *Backend
 	own     map[string]bool // functions of this app
@@ -50,10 +51,10 @@ type apps struct {
 }
 
 // functionOf names a function across its kinds.
-func functionOf(kind WorkKind, name string) string { return string(kind) + " " + name }
+func functionOf(kind workkind.Kind, name string) string { return string(kind) + " " + name }
 
 // declare makes the backend that of an app with these functions.
-func (b *Backend) declare(functions map[WorkKind][]string) error {
+func (b *Backend) declare(functions map[workkind.Kind][]string) error {
 	a := &apps{b: b, own: map[string]bool{}, several: make(chan struct{}), read: map[string]bool{},
 		others: map[string]bool{}}
 	var content struct{ Functions []string }
@@ -117,8 +118,8 @@ func (a *apps) isOneOf() bool {
 	}
 }
 
-// Accepts implements Acceptor: the app takes what it has, and what no app has, which fails.
-func (a *apps) Accepts(kind WorkKind, name, _ string) bool {
+// Accepts implements workkind.Acceptor: the app takes what it has, and what no app has, which fails.
+func (a *apps) Accepts(kind workkind.Kind, name, _ string) bool {
 	if a.own[functionOf(kind, name)] {
 		return true
 	}
@@ -127,7 +128,7 @@ func (a *apps) Accepts(kind WorkKind, name, _ string) bool {
 }
 
 // elsewhere reports whether another app has named a function.
-func (a *apps) elsewhere(kind WorkKind, name string) (bool, error) {
+func (a *apps) elsewhere(kind workkind.Kind, name string) (bool, error) {
 	has := func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -188,7 +189,7 @@ func (a *apps) refresh(ctx context.Context) error {
 
 // share moves messages of a function that another app has to the shared queue, in their order. It is false if that is
 // not possible now.
-func (a *apps) share(ctx context.Context, kind WorkKind, name, version string, list []*received) bool {
+func (a *apps) share(ctx context.Context, kind workkind.Kind, name, version string, list []*received) bool {
 	if other, err := a.elsewhere(kind, name); err != nil || !other {
 		return false
 	}
@@ -234,8 +235,9 @@ const (
 	yieldMost = 4
 )
 
-// receiveShared receives from the shared queue until ctx is done, once there are several apps.
-func (a *apps) receiveShared(ctx context.Context, out chan<- *activity) {
+// receiveShared receives from the shared queue until the end of the run, once there are several apps.
+func (a *apps) receiveShared(r *run) {
+	ctx := r.ctx
 	select {
 	case <-a.several:
 	case <-ctx.Done():
@@ -257,7 +259,7 @@ func (a *apps) receiveShared(ctx context.Context, out chan<- *activity) {
 			made = true
 		}
 		refused := 0
-		p.poll(ctx, receiveMost, func(list []*received) { refused = a.takeShared(ctx, list, out) })
+		p.poll(ctx, receiveMost, func(list []*received) { refused = a.takeShared(ctx, r, list) })
 		if pause = min(max(2*pause, yieldFirst), yieldLast); refused == 0 {
 			pause = 0
 		}
@@ -266,7 +268,7 @@ func (a *apps) receiveShared(ctx context.Context, out chan<- *activity) {
 }
 
 // takeShared handles messages of the shared queue, and returns how many are not this app's.
-func (a *apps) takeShared(ctx context.Context, list []*received, out chan<- *activity) (refused int) {
+func (a *apps) takeShared(ctx context.Context, in *run, list []*received) (refused int) {
 	b := a.b
 	var activities []*activity
 	for _, r := range list {
@@ -280,12 +282,12 @@ func (a *apps) takeShared(ctx context.Context, list []*received, out chan<- *act
 			} else {
 				b.hideParked(ctx, f.Kind, f.Name, f.Version, r)
 			}
-		case f.Kind == WorkActivity:
+		case f.Kind == workkind.Activity:
 			activities = append(activities, b.activities.accept(ctx, []*received{r})...)
 		default:
-			b.receiveControl(ctx, partitionOf(r.Instance, len(b.control)), []*received{r})
+			b.receiveControl(ctx, in, partitionOf(r.Instance, len(b.control)), []*received{r})
 		}
 	}
-	b.activities.hand(ctx, activities, out, 1)
+	b.activities.hand(ctx, activities, in.activities, 1)
 	return refused
 }

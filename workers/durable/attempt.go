@@ -2,11 +2,13 @@ package durable
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"time"
 
-	"github.com/microsoft/durabletask-go/task"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -17,7 +19,6 @@ type attempt struct {
 	// received counts how often the work item was received, from 1; 0 if it is not known.
 	received int64
 	stopped  error // why the run was interrupted; nil if it came to its end
-	failed   error // the handler's error: the library keeps its text and the name of its type alone
 }
 
 type attemptKey struct{}
@@ -35,32 +36,39 @@ func (a *activities) newAttempt(instance string, task int32) *attempt {
 	return t
 }
 
-// activityOf makes an activity of the engine's library of a handler. The library cancels the context at the beginning
-// of a stop; a handler has until the end of the drain timeout, which cancels it by itself.
+// runActivity runs the handler of an activity. The engine cancels the context at the beginning of a stop; a handler has
+// until the end of the drain timeout, which cancels it by itself.
 //
 // A run that was interrupted is no failure of the activity, which would fail the workflow: it runs again.
-func activityOf(h workers.ActivityHandler) task.Activity {
-	return func(c task.ActivityContext) (any, error) {
-		var input json.RawMessage
-		if err := c.GetInput(&input); err != nil {
-			return nil, err
-		}
-		ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.Context()))
-		defer cancel(nil)
-		run, _ := ctx.Value(attemptKey{}).(*attempt)
-		if run != nil {
-			defer context.AfterFunc(run.lost, func() { cancel(workers.ErrLeaseLost) })()
-		}
-		out, err := h(ctx, input)
-		if run != nil && (errors.Is(err, workers.ErrLeaseLost) || errors.Is(err, workers.ErrStopping)) {
-			run.stopped = err
-		}
-		if run != nil {
-			run.failed = err
-		}
-		if err != nil || len(out) == 0 {
-			return nil, err
-		}
-		return json.RawMessage(out), nil
+func runActivity(ctx context.Context, h workers.ActivityHandler, input string) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	run, _ := ctx.Value(attemptKey{}).(*attempt)
+	if run != nil {
+		defer context.AfterFunc(run.lost, func() { cancel(workers.ErrLeaseLost) })()
 	}
+	out, err := h(ctx, []byte(input))
+	if run != nil && (errors.Is(err, workers.ErrLeaseLost) || errors.Is(err, workers.ErrStopping)) {
+		run.stopped = err
+	}
+	return out, err
+}
+
+// activityCompleted returns the event of the result of an activity, JSON; empty for none.
+func activityCompleted(scheduled *Event, result []byte) *Event {
+	e := event.New("taskCompleted", -1, time.Now())
+	x := e.GetTaskCompleted()
+	x.TaskScheduledId = scheduled.EventId
+	if len(result) > 0 {
+		x.Result = wrapperspb.String(string(result))
+	}
+	return e
+}
+
+// activityFailed returns the event of the failure of an activity.
+func activityFailed(scheduled *Event, d *backend.TaskFailureDetails) *Event {
+	e := event.New("taskFailed", -1, time.Now())
+	x := e.GetTaskFailed()
+	x.TaskScheduledId, x.FailureDetails = scheduled.EventId, d
+	return e
 }

@@ -21,6 +21,9 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -59,8 +62,8 @@ type Backend struct {
 	mu           sync.Mutex // guards the next five
 	run          *run
 	stopped      bool // and not started again
-	runsEntities EntityExecutor
-	acceptor     Acceptor
+	runsEntities entitybatch.Executor
+	acceptor     workkind.Acceptor
 	maxEntities  int
 	// life is the context of work that belongs to the process, not to a call.
 	life       context.Context
@@ -79,7 +82,7 @@ func New(options Options) (*Backend, error) {
 	n := names{o.Hub}
 	p := payloads{o.Storage.Blobs.ServiceClient().NewContainerClient(n.largeMessages())}
 	b := &Backend{options: o, names: n, clock: o.Clock, log: o.Logger.With("hub", o.Hub), payloads: p,
-		instances: instances{o.Storage.Tables.NewClient(n.instances()), p, o.Hub},
+		instances: instances{o.Storage.Tables.NewClient(n.instances()), p, o.Hub, partitionKey},
 		histories: histories{o.Storage.Tables.NewClient(n.history()), p},
 		sessions:  newSessions(), inWork: inWork{list: map[string]*work{}},
 		holder: &holder{visibility: o.Visibility, list: map[*received]struct{}{}}, cache: newCache(o.CacheEvents),
@@ -265,6 +268,12 @@ func (b *Backend) ready() error {
 	return nil
 }
 
+// ErrBadRequest means that a request is not valid.
+var ErrBadRequest = errors.New("durable: the request is not valid")
+
+// Clock returns the backend's clock.
+func (b *Backend) Clock() workers.Clock { return b.clock }
+
 // work is a work item of the engine with the backend's data for it.
 type work struct {
 	session   *session
@@ -331,7 +340,7 @@ func (b *Backend) pull(ctx context.Context) (*backend.OrchestrationWorkItem, err
 	for i := range b.control {
 		for {
 			n, _, err := b.receive(ctx, b.control[i], receiveMost, new(time.Duration),
-				func(list []*received) { b.receiveControl(ctx, i, list) })
+				func(list []*received) { b.receiveControl(ctx, nil, i, list) })
 			if err != nil {
 				return nil, err
 			}
@@ -393,7 +402,7 @@ func (b *Backend) guess(ctx context.Context, instance string, list []*received) 
 		return nil, nil
 	}
 	row, err := b.instances.get(ctx, instance)
-	if err != nil || row == nil || row.StartID != executionOf(list[i].event) || row.Checkpoint > 0 || row.Replaces {
+	if err != nil || row == nil || row.StartID != event.ExecutionOf(list[i].event) || row.Checkpoint > 0 || row.Replaces {
 		return nil, err
 	}
 	b.stats.loads.Add(1)
@@ -446,7 +455,7 @@ func (b *Backend) AbandonOrchestrationWorkItem(_ context.Context, wi *backend.Or
 }
 
 // entityExecutor returns what runs the entities of this process, or nil.
-func (b *Backend) entityExecutor() EntityExecutor {
+func (b *Backend) entityExecutor() entitybatch.Executor {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.runsEntities
@@ -481,12 +490,12 @@ var ErrTooLarge = errors.New("durable: the payload is too large")
 const eventRest = 32 << 10
 
 func (b *Backend) checkPayload(e *Event) error {
-	v, _ := payload(e)
+	v, _ := event.PayloadOf(e)
 	if n := len(v.GetValue()); n > b.options.MaxPayload {
-		return fmt.Errorf("%w: %s has %d bytes; %d are allowed", ErrTooLarge, eventType(e), n, b.options.MaxPayload)
+		return fmt.Errorf("%w: %s has %d bytes; %d are allowed", ErrTooLarge, event.Type(e), n, b.options.MaxPayload)
 	}
 	if n := sizeWithoutPayload(e); n > eventRest {
-		return fmt.Errorf("%w: %s has %d bytes beside its payload; %d are allowed", ErrTooLarge, eventType(e), n, eventRest)
+		return fmt.Errorf("%w: %s has %d bytes beside its payload; %d are allowed", ErrTooLarge, event.Type(e), n, eventRest)
 	}
 	return nil
 }

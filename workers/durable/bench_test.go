@@ -10,14 +10,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-func benchHub(b *testing.B, orchestrators map[string]task.Orchestrator) *durable.Client {
+func benchHub(b *testing.B, orchestrators workflows) *durable.Client {
 	b.Helper()
 	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
 	be, err := durable.New(durable.Options{Storage: lazuli.Default(b).Storage, Hub: "Bench",
@@ -25,12 +23,8 @@ func benchHub(b *testing.B, orchestrators map[string]task.Orchestrator) *durable
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := task.NewTaskRegistry()
-	for name, o := range orchestrators {
-		_ = r.AddOrchestratorN(name, o)
-	}
-	_ = r.AddActivityN("double", double)
-	w := be.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{MaxOrchestrations: 64, MaxActivities: 64})
+	r := registry(b, orchestrators, activities{"double": double})
+	w := be.NewWorker(r, durable.WorkerOptions{MaxOrchestrations: 64, MaxActivities: 64})
 	if err := w.Start(context.Background()); err != nil {
 		b.Fatal(err)
 	}
@@ -41,9 +35,9 @@ func benchHub(b *testing.B, orchestrators map[string]task.Orchestrator) *durable
 // BenchmarkSequence runs 64 workflows at a time, each of five activities one after the other, with the server in the
 // same process.
 func BenchmarkSequence(b *testing.B) {
-	c := benchHub(b, map[string]task.Orchestrator{"sequence": func(ctx *task.OrchestrationContext) (any, error) {
+	c := benchHub(b, workflows{"sequence": func(ctx *durable.Context) (any, error) {
 		for i := range 5 {
-			if err := ctx.CallActivity("double", task.WithActivityInput(i)).Await(nil); err != nil {
+			if err := ctx.CallActivity("double", durable.WithInput(i)).Await(nil); err != nil {
 				return nil, err
 			}
 		}
@@ -75,7 +69,7 @@ func BenchmarkSequence(b *testing.B) {
 
 // BenchmarkFanOut runs one workflow of 1,000 activities at once.
 func BenchmarkFanOut(b *testing.B) {
-	c := benchHub(b, map[string]task.Orchestrator{"fanOut": fanOut})
+	c := benchHub(b, workflows{"fanOut": fanOut})
 	b.ResetTimer()
 	for range b.N {
 		id, err := c.Start(b.Context(), "fanOut", durable.StartOptions{Input: "1000"})
@@ -128,21 +122,19 @@ func BenchmarkChain(b *testing.B) {
 		}
 		return durable.Options{Storage: storage, Hub: "Bench", Logger: slog.New(slog.DiscardHandler)}
 	}
-	r := task.NewTaskRegistry()
-	_ = r.AddOrchestratorN("chain", func(ctx *task.OrchestrationContext) (any, error) {
+	r := registry(b, workflows{"chain": func(ctx *durable.Context) (any, error) {
 		for i := range 3 {
-			if err := ctx.CallActivity("double", task.WithActivityInput(i)).Await(nil); err != nil {
+			if err := ctx.CallActivity("double", durable.WithInput(i)).Await(nil); err != nil {
 				return nil, err
 			}
 		}
 		return nil, nil
-	})
-	_ = r.AddActivityN("double", double)
+	}}, activities{"double": double})
 	be, err := durable.New(open())
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := be.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{})
+	w := be.NewWorker(r, durable.WorkerOptions{})
 	if err := w.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package durable
 import (
 	"container/list"
 	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 )
 
 // cache keeps the most recently used histories in memory. An entry may be stale; the ETag check at the next commit
@@ -31,7 +33,7 @@ const cacheBytes = 1 << 10
 func weight(h *history) int {
 	n := 1
 	for _, e := range h.events {
-		v, _ := payload(e)
+		v, _ := event.PayloadOf(e)
 		n += 1 + len(v.GetValue())/cacheBytes
 	}
 	return n

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
@@ -22,7 +23,7 @@ func newID() string { return uuid.NewString() }
 
 func sizeWithoutPayload(e *Event) int {
 	n := proto.Size(e)
-	v, _ := payload(e)
+	v, _ := event.PayloadOf(e)
 	return n - len(v.GetValue())
 }
 
@@ -135,7 +136,7 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	}
 	for _, r := range c.rows {
 		if r.event.GetExecutionStarted() != nil {
-			c.next.ExecutionID = executionOf(r.event)
+			c.next.ExecutionID = event.ExecutionOf(r.event)
 			// A start that a message has brought begins the instance. One that the engine has made continues it, and StartID
 			// stays.
 			if _, begun := byEvent[r.event]; begun {
@@ -146,7 +147,7 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	// A start that the engine has continued as new at once is in no row.
 	for _, r := range w.events {
 		if r.event.GetExecutionStarted() != nil {
-			c.next.StartID = executionOf(r.event)
+			c.next.StartID = event.ExecutionOf(r.event)
 		}
 	}
 	return c
@@ -182,11 +183,11 @@ func (b *Backend) checkCheckpoint(c plan) error {
 // failedPlan returns a plan that fails the instance instead of applying the workflow's actions.
 func (b *Backend) failedPlan(w *work, reason error) plan {
 	c := plan{keep: w.history.Length, next: w.history.sentinel.next()}
-	c.rows = append([]newRow{{event: newEvent("orchestratorStarted", -1, b.clock.Now())}}, w.events...)
-	e := newEvent("executionCompleted", -1, b.clock.Now())
+	c.rows = append([]newRow{{event: event.New("orchestratorStarted", -1, b.clock.Now())}}, w.events...)
+	e := event.New("executionCompleted", -1, b.clock.Now())
 	x := e.GetExecutionCompleted()
 	x.OrchestrationStatus = api.RUNTIME_STATUS_FAILED
-	x.FailureDetails = NewFailure("CheckpointRefused", reason.Error())
+	x.FailureDetails = event.NewFailure("CheckpointRefused", reason.Error())
 	c.rows = b.addUnlocks(w, append(c.rows, newRow{event: e}))
 	return c
 }
@@ -207,7 +208,7 @@ func (b *Backend) addUnlocks(w *work, rows []newRow) []newRow {
 	}
 	var list []*Event
 	for _, e := range open {
-		list = append(list, carry(e))
+		list = append(list, event.Carry(e))
 	}
 	return insertBeforeEnd(rows, list)
 }
@@ -371,9 +372,9 @@ func (b *Backend) failCorrupt(ctx context.Context, instance string, reason *Corr
 	if err != nil || row == nil || isFinal(row.status()) {
 		return err
 	}
-	e := newEvent("executionCompleted", -1, b.clock.Now())
+	e := event.New("executionCompleted", -1, b.clock.Now())
 	x := e.GetExecutionCompleted()
-	x.OrchestrationStatus, x.FailureDetails = api.RUNTIME_STATUS_FAILED, NewFailure("CorruptHistory", reason.Error())
+	x.OrchestrationStatus, x.FailureDetails = api.RUNTIME_STATUS_FAILED, event.NewFailure("CorruptHistory", reason.Error())
 	// The start may be readable although a later row is not. The parent is answered before the row ends: a repetition
 	// stops at a row that has ended.
 	if h := reason.history; h != nil {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -68,13 +66,13 @@ func TestChildIsStartedAgainBeforeItsRowIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.options.Storage = storage
-	c := h.run(registry(t, map[string]task.Orchestrator{
-		"parent": func(ctx *task.OrchestrationContext) (any, error) {
+	c := h.run(registry(t, workflows{
+		"parent": func(ctx *durable.Context) (any, error) {
 			var round int
 			if err := ctx.GetInput(&round); err != nil {
 				return nil, err
 			}
-			if err := ctx.CallSubOrchestrator("child", task.WithSubOrchestrationInstanceID("kid")).Await(nil); err != nil {
+			if err := ctx.CallSubOrchestrator("child", durable.WithInstanceID("kid")).Await(nil); err != nil {
 				return nil, err
 			}
 			if round == 0 {
@@ -82,7 +80,7 @@ func TestChildIsStartedAgainBeforeItsRowIsWritten(t *testing.T) {
 			}
 			return round, nil
 		},
-		"child": func(*task.OrchestrationContext) (any, error) { return nil, nil },
+		"child": func(*durable.Context) (any, error) { return nil, nil },
 	}, nil))
 	t.Cleanup(func() {
 		held.mu.Lock()

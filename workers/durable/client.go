@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
@@ -82,7 +83,7 @@ func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (st
 	if o.InstanceID == "" {
 		o.InstanceID = newID()
 	}
-	e := newEvent("executionStarted", -1, c.b.clock.Now())
+	e := event.New("executionStarted", -1, c.b.clock.Now())
 	x := e.GetExecutionStarted()
 	x.Name = workflow
 	if o.Input != "" {
@@ -95,21 +96,25 @@ func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (st
 		x.Version = wrapperspb.String(o.Version)
 	}
 	if !o.At.IsZero() {
-		if err := checkTime(timestamppb.New(o.At)); err != nil {
+		if err := event.CheckTime(timestamppb.New(o.At)); err != nil {
 			return "", fmt.Errorf("%w: StartOptions.At: %w", ErrBadRequest, err)
 		}
 		x.ScheduledStartTimestamp = timestamppb.New(o.At)
 	}
-	ensure(x, "orchestrationInstance")
+	event.Ensure(x, "orchestrationInstance")
 	x.OrchestrationInstance.InstanceId = o.InstanceID
+	// Everything is checked before the first write: a message without its row would start an instance that no client can
+	// find.
 	if err := checkTags(o.Tags); err != nil {
 		return "", err
 	}
-	setTags(x.ProtoReflect(), startedTags, o.Tags)
-	traceStart(ctx, x)
+	event.SetTags(x.ProtoReflect(), event.StartedTags, o.Tags)
+	event.TraceStart(ctx, x)
+	// The function decides on the row that is there, and may be called again after a conflict.
 	err := c.b.create(ctx, e, func(row *instanceRow) (reuse, error) {
 		s := row.status()
 		switch {
+		// A repeated Start of the same workflow is the same start, for handlers whose message comes twice.
 		case slices.Contains(o.Ignore, s), o.same && row.Name == workflow:
 			return ignore, nil
 		case o.Replace && (o.Running || isFinal(s)), slices.Contains(o.Replaceable, s):
@@ -118,6 +123,7 @@ func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (st
 		return refuse, nil
 	})
 	if err == nil {
+		// Later calls of this process know that the instance exists, without asking the table.
 		c.b.started.add(o.InstanceID)
 	}
 	return o.InstanceID, err
@@ -169,7 +175,7 @@ func newInstance(r *instanceRow, m *api.OrchestrationMetadata) *Instance {
 		LastUpdated: m.LastUpdatedAt,
 		Parent:      r.ParentInstanceID, Input: m.SerializedInput, Output: m.SerializedOutput,
 		CustomStatus: m.SerializedCustomStatus,
-		Version:      r.Version, Execution: r.ExecutionID, Tags: decodeTags(r.Tags), Scheduled: r.ScheduledStartTime}
+		Version:      r.Version, Execution: r.ExecutionID, Tags: event.DecodeTags(r.Tags), Scheduled: r.ScheduledStartTime}
 	if isFinal(r.status()) {
 		i.Completed = r.CompletedTime
 	}
@@ -323,7 +329,8 @@ type Page struct {
 	Continuation string
 }
 
-func (q Query) filter() (string, error) {
+// filter returns the query as a filter of the table. key returns the partition key of an instance.
+func (q Query) filter(key func(instance string) string) (string, error) {
 	var all []string
 	var any []string
 	for _, s := range q.Status {
@@ -352,11 +359,11 @@ func (q Query) filter() (string, error) {
 		if err := checkInstanceID(q.Prefix); err != nil {
 			return "", err
 		}
-		key := partitionKey(q.Prefix)
-		all = append(all, "PartitionKey ge "+quote(key)+" and PartitionKey lt "+quote(key+"\uffff"))
+		first := key(q.Prefix)
+		all = append(all, "PartitionKey ge "+quote(first)+" and PartitionKey lt "+quote(first+"\uffff"))
 	}
 	if q.After != "" {
-		all = append(all, "PartitionKey gt "+quote(partitionKey(q.After)))
+		all = append(all, "PartitionKey gt "+quote(key(q.After)))
 	}
 	if q.Workflow != "" {
 		all = append(all, "Name eq "+quote(q.Workflow))
@@ -366,7 +373,7 @@ func (q Query) filter() (string, error) {
 
 // Query returns a page of instances, in the order of their IDs. A page can be empty though others follow.
 func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
-	filter, err := q.filter()
+	filter, err := q.filter(c.b.instances.key)
 	if err != nil {
 		return nil, err
 	}
@@ -460,7 +467,7 @@ func (c *Client) RaiseEvent(ctx context.Context, id, name, data string) error {
 	if name == "" {
 		return fmt.Errorf("%w: the event has no name", ErrBadRequest)
 	}
-	e := newEvent("eventRaised", -1, c.b.clock.Now())
+	e := event.New("eventRaised", -1, c.b.clock.Now())
 	e.GetEventRaised().Name = name
 	if data != "" {
 		e.GetEventRaised().Input = wrapperspb.String(data)
@@ -483,7 +490,7 @@ func (c *Client) Terminate(ctx context.Context, id, reason string, recurse bool)
 
 // TerminateWith is Terminate with an output, which is kept as it is.
 func (c *Client) TerminateWith(ctx context.Context, id string, output *string, recurse bool) error {
-	e := newEvent("executionTerminated", -1, c.b.clock.Now())
+	e := event.New("executionTerminated", -1, c.b.clock.Now())
 	e.GetExecutionTerminated().Recurse, e.GetExecutionTerminated().Input = recurse, protocol.Text(output)
 	return c.send(ctx, id, e)
 }
@@ -500,7 +507,7 @@ func (c *Client) TerminateNow(ctx context.Context, id, reason string) (bool, err
 
 // Suspend suspends an instance until Resume.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
-	e := newEvent("executionSuspended", -1, c.b.clock.Now())
+	e := event.New("executionSuspended", -1, c.b.clock.Now())
 	if reason != "" {
 		e.GetExecutionSuspended().Input = wrapperspb.String(reason)
 	}
@@ -509,7 +516,7 @@ func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 
 // Resume ends a Suspend.
 func (c *Client) Resume(ctx context.Context, id, reason string) error {
-	e := newEvent("executionResumed", -1, c.b.clock.Now())
+	e := event.New("executionResumed", -1, c.b.clock.Now())
 	if reason != "" {
 		e.GetExecutionResumed().Input = wrapperspb.String(reason)
 	}

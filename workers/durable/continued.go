@@ -5,6 +5,9 @@ import (
 
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/results"
 )
 
 // maxContinued is the number of times that the engine lets a workflow continue as new in one work item. It refuses the
@@ -47,8 +50,7 @@ func (b *Backend) pauseContinued(id api.InstanceID) *backend.ExecutionResults {
 		return nil
 	}
 	w.paused = true
-	r := &backend.ExecutionResults{}
-	fill(&r.Response)
+	r := results.New()
 	r.Response.InstanceId, r.Response.CustomStatus = string(id), w.customStatus
 	return r
 }
@@ -65,7 +67,7 @@ func (b *Backend) noteContinued(id api.InstanceID, r *backend.ExecutionResults) 
 			if x.NewVersion != nil {
 				w.version = x.NewVersion.Value
 			}
-			if tags := tagsOf(x.ProtoReflect(), completedTags); tags != nil {
+			if tags := event.TagsOf(x.ProtoReflect(), event.CompletedTags); tags != nil {
 				w.tags = tags
 			}
 			w.customStatus = r.Response.GetCustomStatus()

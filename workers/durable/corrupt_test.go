@@ -6,7 +6,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/google/go-cmp/cmp"
-	"github.com/microsoft/durabletask-go/task"
 
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -18,7 +17,7 @@ import (
 func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)
-	r := registry(t, map[string]task.Orchestrator{"two": func(ctx *task.OrchestrationContext) (any, error) {
+	r := registry(t, workflows{"two": func(ctx *durable.Context) (any, error) {
 		for _, name := range []string{"first", "second"} {
 			if err := ctx.WaitForSingleEvent(name, -1).Await(nil); err != nil {
 				return nil, err
@@ -28,7 +27,7 @@ func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 		return "done", nil
 	}}, nil)
 	b := h.backend()
-	w := b.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{})
+	w := b.NewWorker(r, durable.WorkerOptions{})
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +80,7 @@ func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 func TestQueryWithDamagedInstances(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)
-	c := h.run(registry(t, map[string]task.Orchestrator{"large": func(*task.OrchestrationContext) (any,
+	c := h.run(registry(t, workflows{"large": func(*durable.Context) (any,
 		error) {
 		return strings.Repeat("x", 50_000), nil
 	}}, nil))

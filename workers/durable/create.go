@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
@@ -81,7 +82,7 @@ func (b *Backend) create(ctx context.Context, e *Event, decide func(*instanceRow
 			}
 		}
 	}
-	m := outgoing{message: &message{ID: executionOf(e), Instance: instance, event: e}}
+	m := outgoing{message: &message{ID: event.ExecutionOf(e), Instance: instance, event: e}}
 	m.delay = startHidden
 	if t := x.ScheduledStartTimestamp; t != nil {
 		if due := t.AsTime(); due.After(b.clock.Now()) {
@@ -170,7 +171,7 @@ func (b *Backend) checkStart(e *Event) (*Event, error) {
 		return nil, err
 	}
 	e = proto.Clone(e).(*Event)
-	if executionOf(e) == "" {
+	if event.ExecutionOf(e) == "" {
 		e.GetExecutionStarted().OrchestrationInstance.ExecutionId = wrapperspb.String(newID())
 	}
 	return e, nil

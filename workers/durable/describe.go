@@ -5,8 +5,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/microsoft/durabletask-go/backend"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
+
+// Event is an entry of a workflow's history.
+type Event = backend.HistoryEvent
 
 // Step is an event of a history for people.
 type Step struct {
@@ -29,15 +35,15 @@ func Describe(events []*Event) []Step {
 	unneeded := unneededTimers(events)
 	for _, e := range events {
 		idle := unneeded[e]
-		field, inner := inside(e)
+		field, inner := event.Inside(e)
 		if inner != nil {
 			e = inner
 		}
-		if e.GetOrchestratorStarted() != nil || e.GetOrchestratorCompleted() != nil && extraOf(e) == nil {
+		if e.GetOrchestratorStarted() != nil || e.GetOrchestratorCompleted() != nil && event.ExtraOf(e) == nil {
 			continue
 		}
-		s := Step{Time: e.Timestamp.AsTime(), Task: e.EventId, Event: eventType(e), Removed: field == removed}
-		if id, ok := taskOf(e); ok {
+		s := Step{Time: e.Timestamp.AsTime(), Task: e.EventId, Event: event.Type(e), Removed: field == event.Removed}
+		if id, ok := event.TaskOf(e); ok {
 			s.Task = id
 		}
 		if s.Name, s.Details = details(e); idle {
@@ -72,7 +78,7 @@ func unneededTimers(events []*Event) map[*Event]bool {
 }
 
 func details(e *Event) (name, text string) {
-	v, _ := payload(e)
+	v, _ := event.PayloadOf(e)
 	text = v.GetValue()
 	switch {
 	case e.GetExecutionStarted() != nil:
@@ -88,8 +94,8 @@ func details(e *Event) (name, text string) {
 		return "", e.GetSubOrchestrationInstanceFailed().FailureDetails.GetErrorMessage()
 	case e.GetTimerCreated() != nil:
 		return "", "until " + e.GetTimerCreated().FireAt.AsTime().UTC().Format(time.RFC3339)
-	case extraOf(e) != nil:
-		return extraDetails(extraOf(e), text)
+	case event.ExtraOf(e) != nil:
+		return extraDetails(event.ExtraOf(e), text)
 	case e.GetEventRaised() != nil:
 		return e.GetEventRaised().Name, text
 	case e.GetEventSent() != nil:

@@ -1,9 +1,10 @@
 // Package durable keeps durable workflows in an Azure Storage account: in Lazuli, Azurite or Azure.
 //
 // A workflow (an orchestration) is a function whose progress survives any crash: it is run again from its recorded
-// history, and every step that it has finished is answered from there. The engine that replays is
-// github.com/microsoft/durabletask-go; this package is a [backend.Backend] for it. It reaches storage through the Azure
-// SDK alone.
+// history, and every step that it has finished is answered from there. Functions in Go are run by package replay below
+// this one; workers in other languages replay by themselves, and get histories by messages. The loop that takes work
+// and applies what workflows answer is that of github.com/microsoft/durabletask-go; this package is a [backend.Backend]
+// for it. It reaches storage through the Azure SDK alone.
 //
 // # Layout
 //
@@ -45,6 +46,8 @@
 //
 // # Where to start
 //
-// backend.go implements the interface; partition.go receives, filter.go decides which messages are new, checkpoint.go
-// commits, outbox.go derives what is sent, history.go holds the format of the tables.
+// context.go and calls.go are what a workflow has, go_executor.go runs one step of it, and replayed.go translates
+// between the engine's messages and package replay. backend.go implements the engine's interface; partition.go
+// receives, filter.go decides which messages are new, checkpoint.go commits, outbox.go derives what is sent, history.go
+// holds the format of the tables.
 package durable

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
@@ -43,7 +44,7 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	continues := false
 	for i, a := range r.Response.Actions {
 		var sent []byte
-		eachField(a.ProtoReflect().GetUnknown(), func(number protowire.Number, _, content []byte) {
+		event.EachField(a.ProtoReflect().GetUnknown(), func(number protowire.Number, _, content []byte) {
 			if number == entityAction {
 				sent = content
 			}
@@ -58,25 +59,25 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 		case isEntity(s.GetInstance().GetInstanceId()):
 			var err error
 			core = s.Name
-			if x, err = fromCore(s.Instance.InstanceId, core, s.Data.GetValue()); err != nil {
+			if x, err = event.FromCore(s.Instance.InstanceId, core, s.Data.GetValue()); err != nil {
 				return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
 			}
 		default:
 			rest = append(rest, a)
 			continues = continues || a.GetCompleteOrchestration().GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW
 			if x := a.GetScheduleTask(); x != nil {
-				tags[a.Id], traces[a.Id] = tagsOf(x.ProtoReflect(), taskTags), traceOf(x.ProtoReflect())
+				tags[a.Id], traces[a.Id] = event.TagsOf(x.ProtoReflect(), event.ActionTags), event.TraceOf(x.ProtoReflect())
 			} else if x := a.GetCreateSubOrchestration(); x != nil {
-				tags[a.Id], traces[a.Id] = tagsOf(x.ProtoReflect(), childTags), traceOf(x.ProtoReflect())
+				tags[a.Id], traces[a.Id] = event.TagsOf(x.ProtoReflect(), event.ChildTags), event.TraceOf(x.ProtoReflect())
 			}
 			continue
 		}
 		if err := checkEntityMessage(x); err != nil {
 			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
 		}
-		events = append(events, newExtra(a.Id, now, func(e *protocol.HistoryEvent) {
+		events = append(events, event.NewExtra(a.Id, now, func(e *protocol.HistoryEvent) {
 			if entityMessage(e, x); core != "" {
-				markCore(e, core)
+				event.MarkCore(e, core)
 			}
 		}))
 	}
@@ -87,7 +88,7 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	}
 	for _, a := range rest { // The engine forgets what is sent with the end of an execution.
 		if x := a.GetSendEvent(); x != nil {
-			e := newEvent("eventSent", a.Id, now)
+			e := event.New("eventSent", a.Id, now)
 			s := e.GetEventSent()
 			s.InstanceId, s.Name, s.Input = x.Instance.GetInstanceId(), x.Name, x.Data
 			events = append(events, e)
@@ -96,7 +97,7 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	// The next execution does not know the locks of this one, which are therefore released with it.
 	events = append(events, b.unlocks(append(slices.Clone(w.history.events), events...))...)
 	for _, e := range events {
-		w.effects.before = append(w.effects.before, carry(e))
+		w.effects.before = append(w.effects.before, event.Carry(e))
 	}
 	w.effects.events, w.effects.tasks, w.effects.traces = nil, nil, nil
 	return nil
@@ -118,29 +119,29 @@ func (b *Backend) completeStarts(id api.InstanceID, fresh []*Event) {
 			x.Version = wrapperspb.String(w.version)
 		}
 		if w.continued > 0 && len(w.tags) > 0 {
-			setTags(x.ProtoReflect(), startedTags, w.tags)
+			event.SetTags(x.ProtoReflect(), event.StartedTags, w.tags)
 		}
-		w.version, w.tags = x.Version.GetValue(), tagsOf(x.ProtoReflect(), startedTags)
+		w.version, w.tags = x.Version.GetValue(), event.TagsOf(x.ProtoReflect(), event.StartedTags)
 	}
 }
 
 // addEffects adds the effects to the rows of a checkpoint.
 func (f *effects) addEffects(rows []newRow) []newRow {
 	for _, r := range rows {
-		var event protoreflect.Message
-		field := scheduledTags
+		var scheduled protoreflect.Message
+		field := event.ScheduledTags
 		if x := r.event.GetTaskScheduled(); x != nil {
-			event = x.ProtoReflect()
+			scheduled = x.ProtoReflect()
 		} else if x := r.event.GetSubOrchestrationInstanceCreated(); x != nil {
-			event, field = x.ProtoReflect(), createdTags
+			scheduled, field = x.ProtoReflect(), event.CreatedTags
 		} else {
 			continue
 		}
 		if tags := f.tasks[r.event.EventId]; len(tags) > 0 {
-			setTags(event, field, tags)
+			event.SetTags(scheduled, field, tags)
 		}
 		if trace := f.traces[r.event.EventId]; trace != nil {
-			setTrace(event, trace)
+			event.SetTrace(scheduled, trace)
 		}
 	}
 	if len(f.before)+len(f.events) == 0 {
@@ -211,7 +212,7 @@ func (b *Backend) unlocks(events []*Event) []*Event {
 	type lock struct{ section, entity string }
 	var open []lock
 	for _, e := range events {
-		x := extraOf(e)
+		x := event.ExtraOf(e)
 		if l := x.GetEntityLockRequested(); l != nil {
 			for _, id := range l.LockSet {
 				open = append(open, lock{l.CriticalSectionId, id})
@@ -223,7 +224,7 @@ func (b *Backend) unlocks(events []*Event) []*Event {
 	}
 	var list []*Event
 	for _, l := range open {
-		list = append(list, newExtra(-1, b.clock.Now(), func(e *protocol.HistoryEvent) {
+		list = append(list, event.NewExtra(-1, b.clock.Now(), func(e *protocol.HistoryEvent) {
 			e.EventType = &protocol.HistoryEvent_EntityUnlockSent{EntityUnlockSent: &protocol.EntityUnlockSentEvent{
 				CriticalSectionId: l.section, TargetInstanceId: wrapperspb.String(l.entity)}}
 		}))

@@ -8,24 +8,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/microsoft/durabletask-go/backend"
-	"github.com/microsoft/durabletask-go/task"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
+	"github.com/lazuli-storage/lazuli/internal/durable/external"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
-
-// Context lets a workflow call activities and other workflows, and wait for timers and events.
-type Context = task.OrchestrationContext
-
-// RetryPolicy defines when and how often a failed activity is called again. Its fields: MaxAttempts, the first one
-// included; InitialRetryInterval, which must be positive; BackoffCoefficient, by which each pause is longer than the
-// last, default 1; MaxRetryInterval and RetryTimeout, 0 for none; Handle, which says for which errors to try again.
-type RetryPolicy = task.RetryPolicy
-
-// ErrTimeout means that an event was not received before the timeout.
-var ErrTimeout = task.ErrTaskCanceled
 
 // Engine runs the workflows of an app: it goes into workers.Config.Durable.
 type Engine struct {
@@ -91,141 +82,69 @@ func ClientFromContext(ctx context.Context) (*Client, bool) {
 	return c, ok
 }
 
-// orchestrator is a workers.Orchestrator of this engine.
-type orchestrator struct{ run task.Orchestrator }
-
-// OrchestratorOf implements workers.Orchestrator.
-func (orchestrator) OrchestratorOf() string { return "durabletask-go" }
-
-// Orchestrator makes a workflow of a function whose input and output are a Go value's JSON. The function runs again
-// from its beginning at every step: it must be deterministic, take the time from Context.CurrentTimeUtc, and use
-// activities for all effects.
-func Orchestrator[In, Out any](f func(ctx *Context, in In) (Out, error)) workers.Orchestrator {
-	if f == nil {
-		return nil
-	}
-	return orchestrator{func(ctx *Context) (any, error) {
-		var in In
-		if err := ctx.GetInput(&in); err != nil {
-			return nil, fmt.Errorf("the input is not a %T: %w", in, err)
-		}
-		return f(ctx, in)
-	}}
-}
-
-// RawOrchestrator makes a workflow of a function of durabletask-go.
-func RawOrchestrator(f task.Orchestrator) workers.Orchestrator { return orchestrator{f} }
-
-// Call runs an activity and waits for its result.
-func Call[Out any](ctx *Context, activity string, in any) (Out, error) {
-	return Await[Out](ctx.CallActivity(activity, task.WithActivityInput(in)))
-}
-
-// CallTask begins an activity without waiting for its result: [Await], [WhenAll] and [WhenAny] do.
-func CallTask(ctx *Context, activity string, in any) task.Task {
-	return ctx.CallActivity(activity, task.WithActivityInput(in))
-}
-
-// CallWithRetry is Call, tried again as the policy says.
-func CallWithRetry[Out any](ctx *Context, activity string, in any, policy RetryPolicy) (Out, error) {
-	return Await[Out](ctx.CallActivity(activity, task.WithActivityInput(in), task.WithActivityRetryPolicy(&policy)))
-}
-
-// CallWorkflowWithRetry is CallWorkflow, tried again as the policy says.
-func CallWorkflowWithRetry[Out any](ctx *Context, workflow string, in any, policy RetryPolicy) (Out, error) {
-	return Await[Out](ctx.CallSubOrchestrator(workflow, task.WithSubOrchestratorInput(in),
-		task.WithSubOrchestrationRetryPolicy(&policy)))
-}
-
-// CallWorkflow runs another workflow as part of this one and waits for its result.
-func CallWorkflow[Out any](ctx *Context, workflow string, in any) (Out, error) {
-	return Await[Out](ctx.CallSubOrchestrator(workflow, task.WithSubOrchestratorInput(in)))
-}
-
-// WaitForEvent waits for an event; with a negative timeout, it waits without a limit. After the timeout it returns
-// ErrTimeout.
-func WaitForEvent[T any](ctx *Context, name string, timeout time.Duration) (T, error) {
-	return Await[T](ctx.WaitForSingleEvent(name, timeout))
-}
-
-// Sleep waits for d, however long.
-func Sleep(ctx *Context, d time.Duration) error { return ctx.CreateTimer(d).Await(nil) }
-
-// Await waits for a task and returns its result.
-func Await[Out any](t task.Task) (Out, error) {
-	var out Out
-	err := t.Await(&out)
-	if err != nil {
-		err = withFailure(t, err)
-	}
-	return out, err
-}
-
 // Start implements workers.DurableEngine.
-func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers.DurableRun, error) {
+func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine.Functions) (engine.Run, error) {
 	o := e.options
 	if o.Storage == nil {
-		o.Storage = setup.Storage
+		o.Storage = app.Storage
 	}
 	if o.Clock == nil {
-		o.Clock = setup.Clock
+		o.Clock = app.Clock
 	}
 	if o.Logger == nil {
-		o.Logger = setup.Logger
+		o.Logger = app.Logger
 	}
 	b, err := New(o)
 	if err != nil {
-		return nil, &workers.DurableSetupError{Err: err}
+		return nil, &engine.SetupError{Err: err}
 	}
-	r := task.NewTaskRegistry()
-	x := &goExecutor{entities: map[string]entityRunner{}, versions: map[string]string{},
-		failures: map[string]error{}}
-	calls := map[string]ExternalCall{}
-	for name, any := range setup.Orchestrations {
-		if x, ok := any.(external); ok {
-			calls[name] = x.call
+	x := &goExecutor{workflows: map[string]func(*Context) (any, error){}, activities: map[string]workers.ActivityHandler{},
+		entities: map[string]entityRunner{}}
+	for name, run := range functions.Activities {
+		x.activities[name] = run
+	}
+	calls := map[string]external.Orchestrator{}
+	for name, any := range functions.Orchestrations {
+		if elsewhere, ok := any.(external.Orchestrator); ok {
+			calls[name] = elsewhere
 			continue
 		}
 		own, ok := any.(orchestrator)
 		if !ok {
-			return nil, &workers.DurableSetupError{Err: fmt.Errorf(
+			return nil, &engine.SetupError{Err: fmt.Errorf(
 				"durable: orchestration %q is not one of durable.Orchestrator", name)}
 		}
-		if err := r.AddOrchestratorN(name, x.informed(own.run)); err != nil {
-			return nil, &workers.DurableSetupError{Err: err}
-		}
+		x.workflows[name] = own.run
 	}
-	for name, h := range setup.Activities {
-		if err := r.AddActivityN(name, activityOf(h)); err != nil {
-			return nil, &workers.DurableSetupError{Err: err}
+	for name, any := range functions.Entities {
+		if elsewhere, ok := any.(external.Entity); ok { // Those call the app's functions themselves.
+			x.entities[strings.ToLower(name)] = externalEntity{elsewhere}
+			continue
 		}
-	}
-	for name, any := range setup.Entities {
 		own, ok := any.(entityRunner)
 		if !ok {
-			return nil, &workers.DurableSetupError{Err: fmt.Errorf("durable: entity %q is not one of durable.NewEntity", name)}
+			return nil, &engine.SetupError{Err: fmt.Errorf("durable: entity %q is not one of durable.NewEntity", name)}
 		}
-		if _, elsewhere := any.(externalEntity); !elsewhere { // Those call the app's functions themselves.
-			own = invoked{own, name, setup.Invoke}
-		}
-		x.entities[strings.ToLower(name)] = own
+		x.entities[strings.ToLower(name)] = invoked{own, name, functions.Invoke}
 	}
-	if len(setup.Orchestrations)+len(setup.Activities)+len(setup.Entities) == 0 {
+	if len(functions.Orchestrations)+len(functions.Activities)+len(functions.Entities) == 0 {
 		return e.startClient(ctx, b)
 	}
-	functions := map[WorkKind][]string{WorkOrchestration: slices.Collect(maps.Keys(setup.Orchestrations)),
-		WorkActivity: slices.Collect(maps.Keys(setup.Activities)), WorkEntity: slices.Collect(maps.Keys(x.entities))}
-	if err := b.declare(functions); err != nil {
-		return nil, &workers.DurableSetupError{Err: err}
+	names := map[workkind.Kind][]string{
+		workkind.Orchestration: slices.Collect(maps.Keys(functions.Orchestrations)),
+		workkind.Activity:      slices.Collect(maps.Keys(functions.Activities)),
+		workkind.Entity:        slices.Collect(maps.Keys(x.entities)),
 	}
-	x.Executor = task.NewTaskExecutor(r)
+	if err := b.declare(names); err != nil {
+		return nil, &engine.SetupError{Err: err}
+	}
 	var executor backend.Executor = externals{x, calls}
 	if len(x.entities) > 0 {
 		executor = entityExecutor{executor, x}
 	}
 	w := b.NewWorker(executor, e.worker)
 	if err := w.Start(context.WithoutCancel(ctx)); errors.Is(err, ErrForeignHub) {
-		return nil, &workers.DurableSetupError{Err: err}
+		return nil, &engine.SetupError{Err: err}
 	} else if err != nil {
 		return nil, err
 	}
@@ -245,7 +164,7 @@ func (e *Engine) publish(b *Backend) {
 
 // startClient opens the hub, which it makes if it is absent, for an app that only uses its client. It takes no part in
 // the hub's work.
-func (e *Engine) startClient(ctx context.Context, b *Backend) (workers.DurableRun, error) {
+func (e *Engine) startClient(ctx context.Context, b *Backend) (engine.Run, error) {
 	if err := b.CreateTaskHub(ctx); err != nil && !errors.Is(err, backend.ErrTaskHubExists) {
 		return nil, err
 	}
@@ -256,10 +175,10 @@ func (e *Engine) startClient(ctx context.Context, b *Backend) (workers.DurableRu
 // clientRun is the run of an engine without functions.
 type clientRun struct{}
 
-// Stop implements workers.DurableRun.
+// Stop implements engine.Run.
 func (clientRun) Stop(context.Context) error { return nil }
 
-// Idle implements workers.DurableRun.
+// Idle implements engine.Run.
 func (clientRun) Idle(context.Context) (bool, error) { return true, nil }
 
 // invoked runs the batches of an entity as calls of the app's function.
@@ -269,8 +188,8 @@ type invoked struct {
 	invoke func(ctx context.Context, entity string, batch func(context.Context) error) error
 }
 
-func (e invoked) runBatch(ctx context.Context, batch *EntityBatch) (*EntityResult, error) {
-	var result *EntityResult
+func (e invoked) runBatch(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
+	var result *entitybatch.Result
 	err := e.invoke(ctx, e.name, func(ctx context.Context) error {
 		var err error
 		result, err = e.entityRunner.runBatch(ctx, batch)
@@ -287,10 +206,10 @@ type engineRun struct {
 	w backend.TaskHubWorker
 }
 
-// Stop implements workers.DurableRun.
+// Stop implements engine.Run.
 func (r *engineRun) Stop(ctx context.Context) error { return r.w.Shutdown(ctx) }
 
-// Idle implements workers.DurableRun.
+// Idle implements engine.Run.
 func (r *engineRun) Idle(ctx context.Context) (bool, error) { return r.b.Idle(ctx) }
 
 // Idle reports whether this process has no work in progress and no queue of the hub has a visible message. It is for

@@ -9,83 +9,16 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/microsoft/durabletask-go/backend"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
-
-// EntityExecutor runs operations of entities. An executor that has it receives the entities of the hub.
-type EntityExecutor interface {
-	// ExecuteEntity runs the operations of a batch in their order. Nothing of the batch has happened if it returns an
-	// error; the batch is then run again later.
-	ExecuteEntity(ctx context.Context, batch *EntityBatch) (*EntityResult, error)
-}
-
-// EntityBatch are operations of one entity. No other batch of the entity runs at the same time.
-type EntityBatch struct {
-	// ID is the entity's ID, "@name@key".
-	ID string
-	// State is the entity's state; nil if it has none.
-	State *string
-	// Operations are the operations, in their order.
-	Operations []EntityOperation
-}
-
-// EntityOperation is an operation of an entity.
-type EntityOperation struct {
-	// ID is the same in each attempt to run the operation, and different for every other.
-	ID   string
-	Name string
-	// Input is nil without one.
-	Input *string
-	// Caller and Execution are the workflow that waits for the result; empty for a signal.
-	Caller, Execution string
-	// TraceParent and TraceState are the W3C trace context of the caller, if it has one.
-	TraceParent, TraceState string
-}
-
-// EntityResult holds what a batch has done.
-type EntityResult struct {
-	// Results has one element for each operation that has run, in their order. Operations without one are run again.
-	Results []EntityOperationResult
-	// Signals and Starts are what the operations send.
-	Signals []EntitySignal
-	Starts  []EntityStart
-	// State is the entity's state after the batch; nil for none.
-	State *string
-	// Failure, unless it is nil, fails all operations that have no result: the batch could not be run.
-	Failure *backend.TaskFailureDetails
-}
-
-// EntityOperationResult is the outcome of an operation.
-type EntityOperationResult struct {
-	// Output is the result; nil for none.
-	Output *string
-	// Failure is why the operation failed; nil if it succeeded.
-	Failure *backend.TaskFailureDetails
-}
-
-// EntitySignal is a signal that an operation sends to an entity.
-type EntitySignal struct {
-	// ID is the entity's ID.
-	ID, Operation string
-	Input         *string
-	// At is the time at which the signal arrives. Zero: at once.
-	At time.Time
-}
-
-// EntityStart is a workflow that an operation starts.
-type EntityStart struct {
-	// InstanceID is the instance's ID. Default: a random one.
-	InstanceID, Workflow, Version string
-	Input                         *string
-	// At is the time at which the workflow starts. Zero: at once.
-	At time.Time
-}
 
 // Bounds of what one commit of an entity does. Its transaction has at most 100 operations.
 const (
@@ -163,7 +96,7 @@ func (b *Backend) wake(ctx context.Context, id string) error {
 		return nil
 	}
 	_, err := b.send(ctx, outgoing{message: &message{Instance: id,
-		event: newEvent("orchestratorStarted", -1, b.clock.Now())}})
+		event: event.New("orchestratorStarted", -1, b.clock.Now())}})
 	return err
 }
 
@@ -211,9 +144,9 @@ func (b *Backend) runEntity(ctx context.Context, s *session) {
 	}()
 	switch {
 	case errors.Is(err, errNotAccepted):
-		b.park(WorkEntity, EntityName(s.instance), "", list)
+		b.park(workkind.Entity, entitybatch.NameOf(s.instance), "", list)
 		b.sessions.done(s, list)
-		b.offerAccepted(WorkEntity, EntityName(s.instance), "")
+		b.offerAccepted(workkind.Entity, entitybatch.NameOf(s.instance), "")
 	case err != nil:
 		if ctx.Err() == nil {
 			b.log.Warn("cannot run an entity; trying again", "entity", s.instance, "err", sdkerr.Short(err))
@@ -237,7 +170,7 @@ func (b *Backend) endEntity(ctx context.Context, id string, row *entityRow) erro
 
 // acceptSignal puts a signal that came through the queue, because it was not due, into the inbox.
 func (b *Backend) acceptSignal(ctx context.Context, r *received) error {
-	if r.message == nil || extraOf(r.event) == nil || r.ID == "" {
+	if r.message == nil || event.ExtraOf(r.event) == nil || r.ID == "" {
 		return nil // It wakes the entity.
 	}
 	if v, err := b.fill(ctx, r.Instance, r.message); err != nil || v == drop {
@@ -266,14 +199,14 @@ func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (ne
 	if len(step.run)+len(step.consumed)+len(bad) == 0 {
 		return row, false, nil
 	}
-	batch := &EntityBatch{ID: id, State: row.state}
+	batch := &entitybatch.Batch{ID: id, State: row.state}
 	run := step.run
 	for _, m := range run {
 		batch.Operations = append(batch.Operations, operationOf(m))
 	}
-	result := &EntityResult{State: row.state}
+	result := &entitybatch.Result{State: row.state}
 	if len(run) > 0 {
-		if !b.accepts(WorkEntity, EntityName(id), "") {
+		if !b.accepts(workkind.Entity, entitybatch.NameOf(id), "") {
 			return nil, false, errNotAccepted
 		}
 		if result, err = b.executeEntity(ctx, batch); err != nil {
@@ -341,7 +274,7 @@ func (b *Backend) readInbox(ctx context.Context, id string, row *entityRow) (*en
 	bytes := 0
 	err := b.entities.store.inbox(ctx, id, entityPage, func(m inboxMessage, err error) bool {
 		if err == nil {
-			m.x = extraOf(m.message.event)
+			m.x = event.ExtraOf(m.message.event)
 			// A release that came before its request has left a note. Such a request must not lock: no release would follow.
 			if l := m.x.GetEntityLockRequested(); l != nil && !step.released[l.CriticalSectionId] {
 				if step.released[l.CriticalSectionId], failed = b.entities.store.isReleased(ctx, id,
@@ -386,13 +319,13 @@ func (b *Backend) readOperation(ctx context.Context, id string, m *inboxMessage)
 	if v == drop {
 		return 0, errNoPayload, nil
 	}
-	m.x = extraOf(m.message.event)
-	text, _ := payload(m.message.event)
+	m.x = event.ExtraOf(m.message.event)
+	text, _ := event.PayloadOf(m.message.event)
 	return len(text.GetValue()), nil, nil
 }
 
-func operationOf(m inboxMessage) EntityOperation {
-	o := EntityOperation{ID: m.message.ID}
+func operationOf(m inboxMessage) entitybatch.Operation {
+	o := entitybatch.Operation{ID: m.message.ID}
 	if s := m.x.GetEntityOperationSignaled(); s != nil {
 		o.Name = s.Operation
 		if s.Input != nil {
@@ -409,7 +342,7 @@ func operationOf(m inboxMessage) EntityOperation {
 }
 
 // executeEntity runs a batch and checks its result.
-func (b *Backend) executeEntity(ctx context.Context, batch *EntityBatch) (*EntityResult, error) {
+func (b *Backend) executeEntity(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
 	x := b.entityExecutor()
 	if x == nil {
 		return nil, errNotAccepted
@@ -422,13 +355,13 @@ func (b *Backend) executeEntity(ctx context.Context, batch *EntityBatch) (*Entit
 		return nil, err
 	}
 	if err := b.checkEntityResult(batch, r); err != nil {
-		r = &EntityResult{State: batch.State, Failure: NewFailure("EntityResultRefused", err.Error())}
+		r = &entitybatch.Result{State: batch.State, Failure: event.NewFailure("EntityResultRefused", err.Error())}
 	}
 	if r.Failure != nil {
 		trimFailure(r.Failure)
 		// Each call of a failed batch gets an answer. Without one, its workflow would wait without a limit.
 		for len(r.Results) < len(batch.Operations) {
-			r.Results = append(r.Results, EntityOperationResult{Failure: r.Failure})
+			r.Results = append(r.Results, entitybatch.OperationResult{Failure: r.Failure})
 		}
 	}
 	if len(r.Results) == 0 {
@@ -437,7 +370,7 @@ func (b *Backend) executeEntity(ctx context.Context, batch *EntityBatch) (*Entit
 	return r, nil
 }
 
-func (b *Backend) checkEntityResult(batch *EntityBatch, r *EntityResult) error {
+func (b *Backend) checkEntityResult(batch *entitybatch.Batch, r *entitybatch.Result) error {
 	if len(r.Results) > len(batch.Operations) {
 		return fmt.Errorf("durable: %d results of %d operations", len(r.Results), len(batch.Operations))
 	}
@@ -477,16 +410,19 @@ func (b *Backend) checkEntityResult(batch *EntityBatch, r *EntityResult) error {
 
 // entityMessages returns what follows from a commit: results for workflows, failures for those whose calls are lost,
 // signals, starts, and lock requests that go on. Their IDs are those of the commit, so that receivers recognise copies.
-func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, result *EntityResult,
+func (b *Backend) entityMessages(id string, row *entityRow, batch *entitybatch.Batch, result *entitybatch.Result,
 	step *entityStep) ([]*message, error) {
+	// One time for all messages of the commit.
 	now := b.clock.Now()
 	var list []*message
 	add := func(to, execution string, x *protocol.HistoryEvent) error {
 		x.Timestamp = timestamppb.New(now)
-		e, err := FromProtocol(x)
+		e, err := event.FromProtocol(x)
 		if err != nil {
 			return err
 		}
+		// The ID is made of the commit and the place in the list: the same commit, carried out again after a crash, makes
+		// the same IDs. So the order below must not change.
 		m := &message{ID: fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1, len(list)), Instance: to,
 			Execution: execution, event: e}
 		if isEntity(to) {
@@ -495,7 +431,8 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 		list = append(list, m)
 		return nil
 	}
-	answer := func(o EntityOperation, r EntityOperationResult) error {
+	answer := func(o entitybatch.Operation, r entitybatch.OperationResult) error {
+		// A signal has no caller and wants no answer.
 		if o.Caller == "" {
 			return nil
 		}
@@ -514,9 +451,10 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 			return nil, err
 		}
 	}
+	// The caller waits: a failure is better than no answer.
 	for _, o := range step.lost {
-		lost := NewFailure(payloadLost, "the input of the operation cannot be read")
-		if err := answer(o, EntityOperationResult{Failure: lost}); err != nil {
+		lost := event.NewFailure(payloadLost, "the input of the operation cannot be read")
+		if err := answer(o, entitybatch.OperationResult{Failure: lost}); err != nil {
 			return nil, err
 		}
 	}
@@ -545,40 +483,30 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 
 // operationFailed returns the answer to a call of an operation that has failed.
 func operationFailed(request string, f *backend.TaskFailureDetails) (*protocol.HistoryEvent, error) {
-	details, err := FailureToProtocol(f)
+	details, err := event.FailureToProtocol(f)
 	return &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityOperationFailed{
 		EntityOperationFailed: &protocol.EntityOperationFailedEvent{RequestId: request, FailureDetails: details}}}, err
 }
 
 // startMessage returns the message that starts a workflow on behalf of an entity.
-func startMessage(s EntityStart, id string, now time.Time) *message {
+func startMessage(s entitybatch.Start, id string, now time.Time) *message {
 	execution := uuid.NewSHA1(uuid.Nil, []byte(id)).String()
 	if s.InstanceID == "" {
 		s.InstanceID = uuid.NewSHA1(uuid.Nil, []byte(id+"/instance")).String()
 	}
-	e := newEvent("executionStarted", -1, now)
+	e := event.New("executionStarted", -1, now)
 	x := e.GetExecutionStarted()
 	x.Name, x.Input = s.Workflow, protocol.Text(s.Input)
 	if s.Version != "" {
 		x.Version = wrapperspb.String(s.Version)
 	}
-	ensure(x, "orchestrationInstance")
+	event.Ensure(x, "orchestrationInstance")
 	x.OrchestrationInstance.InstanceId, x.OrchestrationInstance.ExecutionId = s.InstanceID, wrapperspb.String(execution)
 	m := &message{ID: execution, Instance: s.InstanceID, event: e}
 	if s.At.After(now) {
 		x.ScheduledStartTimestamp, m.Due = timestamppb.New(s.At), &s.At
 	}
 	return m
-}
-
-// FailureToProtocol converts failure details to the present protocol's.
-func FailureToProtocol(d *backend.TaskFailureDetails) (*protocol.TaskFailureDetails, error) {
-	text, err := proto.Marshal(d)
-	if err != nil {
-		return nil, err
-	}
-	p := &protocol.TaskFailureDetails{}
-	return p, proto.Unmarshal(text, p)
 }
 
 // sendMessages sends messages of an entity's outbox.

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -486,7 +484,7 @@ func TestWhenAllAndWhenAny(t *testing.T) {
 	a.Orchestration("all", durable.Orchestrator(func(ctx *durable.Context, numbers []int) ([]int, error) {
 		var calls []durable.Task
 		for _, n := range numbers {
-			calls = append(calls, ctx.CallActivity("double", task.WithActivityInput(n)))
+			calls = append(calls, ctx.CallActivity("double", durable.WithInput(n)))
 		}
 		return durable.WhenAll[int](calls...)
 	}))
@@ -517,8 +515,8 @@ func TestWhenAllAndWhenAny(t *testing.T) {
 		if durable.WhenAny(ctx, never, timer) != 1 {
 			return "", errors.New("the event came")
 		}
-		retried := ctx.CallActivity("double", task.WithActivityInput(-1),
-			task.WithActivityRetryPolicy(&durable.RetryPolicy{MaxAttempts: 2, InitialRetryInterval: time.Millisecond}))
+		retried := ctx.CallActivity("double", durable.WithInput(-1),
+			durable.WithRetry(durable.RetryPolicy{MaxAttempts: 2, InitialRetryInterval: time.Millisecond}))
 		durable.WhenAny(ctx, retried)
 		if _, err := durable.Await[int](retried); err == nil {
 			return "", errors.New("the activity did not fail")

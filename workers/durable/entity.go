@@ -91,7 +91,13 @@ func plain(text string) bool {
 
 // readRow reads a row of an instance or entity into a structure, and returns its ETag: none if it does not exist.
 func readRow(ctx context.Context, table *aztables.Client, name, id, key string, row any) (azcore.ETag, error) {
-	got, err := table.GetEntity(ctx, partitionKey(id), key, nil)
+	return readRowAt(ctx, table, name, id, partitionKey(id), key, row)
+}
+
+// readRowAt is readRow with the partition key, of a hub that has others for its instances.
+func readRowAt(ctx context.Context, table *aztables.Client, name, id, partition, key string, row any) (azcore.ETag,
+	error) {
+	got, err := table.GetEntity(ctx, partition, key, nil)
 	if isNotFound(err) {
 		return "", nil
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
@@ -60,12 +61,12 @@ func (c *Client) SignalEntity(ctx context.Context, id, operation string, o Signa
 		x.Input = wrapperspb.String(o.Input)
 	}
 	if !o.At.IsZero() {
-		if err := checkTime(timestamppb.New(o.At)); err != nil {
+		if err := event.CheckTime(timestamppb.New(o.At)); err != nil {
 			return fmt.Errorf("%w: SignalOptions.At: %w", ErrBadRequest, err)
 		}
 		x.ScheduledTime = timestamppb.New(o.At)
 	}
-	e := newExtra(-1, c.b.clock.Now(), func(e *protocol.HistoryEvent) {
+	e := event.NewExtra(-1, c.b.clock.Now(), func(e *protocol.HistoryEvent) {
 		e.EventType = &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: x}
 	})
 	if err := c.b.checkPayload(e); err != nil {
@@ -253,7 +254,7 @@ func (c *Client) releaseOrphan(ctx context.Context, id string, r *entityRow) (bo
 	if err != nil || owner != nil && !isFinal(owner.status()) {
 		return false, err
 	}
-	e := newExtra(-1, c.b.clock.Now(), func(e *protocol.HistoryEvent) {
+	e := event.NewExtra(-1, c.b.clock.Now(), func(e *protocol.HistoryEvent) {
 		e.EventType =
 			&protocol.HistoryEvent_EntityUnlockSent{
 				EntityUnlockSent: &protocol.EntityUnlockSentEvent{CriticalSectionId: r.LockedBy,

@@ -30,7 +30,7 @@ type coreStep struct {
 	wrong   string // how the history differs from what the workflow has sent
 }
 
-// runCoreModel implements durable.ExternalCall.
+// runCoreModel is an external.Orchestrator.
 func runCoreModel(_ context.Context, request []byte) ([]byte, error) {
 	r := &protocol.OrchestratorRequest{}
 	if err := proto.Unmarshal(request, r); err != nil {

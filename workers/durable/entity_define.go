@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -66,8 +67,8 @@ type EntityContext struct {
 	Context context.Context
 
 	deleted bool
-	signals []EntitySignal
-	starts  []EntityStart
+	signals []entitybatch.Signal
+	starts  []entitybatch.Start
 	err     error
 }
 
@@ -77,12 +78,12 @@ func (c *EntityContext) Delete() { c.deleted = true }
 // Signal sends an operation to an entity, this one too, at the end of the operation. at is the time at which it
 // arrives; the zero time means at once.
 func (c *EntityContext) Signal(id, operation string, in any, at time.Time) {
-	c.signals = append(c.signals, EntitySignal{ID: id, Operation: operation, Input: c.text(in), At: at})
+	c.signals = append(c.signals, entitybatch.Signal{ID: id, Operation: operation, Input: c.text(in), At: at})
 }
 
 // Start starts a workflow at the end of the operation. Without an ID, the instance gets a random one.
 func (c *EntityContext) Start(workflow, instanceID string, in any) {
-	c.starts = append(c.starts, EntityStart{Workflow: workflow, InstanceID: instanceID, Input: c.text(in)})
+	c.starts = append(c.starts, entitybatch.Start{Workflow: workflow, InstanceID: instanceID, Input: c.text(in)})
 }
 
 func (c *EntityContext) text(v any) *string {
@@ -103,26 +104,27 @@ func (*Entity[S]) EntityOf() string { return "durable" }
 // entityRunner is an Entity of any type of state, or one whose code is elsewhere.
 type entityRunner interface {
 	workers.Entity
-	runBatch(ctx context.Context, batch *EntityBatch) (*EntityResult, error)
+	runBatch(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error)
 }
 
-func (e *Entity[S]) runBatch(ctx context.Context, batch *EntityBatch) (*EntityResult, error) {
-	r := &EntityResult{State: batch.State}
+func (e *Entity[S]) runBatch(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
+	r := &entitybatch.Result{State: batch.State}
 	for _, o := range batch.Operations {
 		c := &EntityContext{ID: batch.ID, Operation: o.Name, Key: o.ID, Context: ctx}
 		state, output, err := e.operate(c, r.State, o)
 		if err != nil {
-			r.Results = append(r.Results, EntityOperationResult{Failure: failureOf(err)})
+			r.Results = append(r.Results, entitybatch.OperationResult{Failure: failureOf(err)})
 			continue
 		}
-		r.Results = append(r.Results, EntityOperationResult{Output: output})
+		r.Results = append(r.Results, entitybatch.OperationResult{Output: output})
 		r.State, r.Signals, r.Starts = state, append(r.Signals, c.signals...), append(r.Starts, c.starts...)
 	}
 	return r, nil
 }
 
 // operate runs one operation.
-func (e *Entity[S]) operate(c *EntityContext, before *string, o EntityOperation) (state, output *string, err error) {
+func (e *Entity[S]) operate(c *EntityContext, before *string,
+	o entitybatch.Operation) (state, output *string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the operation %q panicked: %v", o.Name, p)

@@ -22,6 +22,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/external"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -178,7 +179,7 @@ func runModelWorker(connection string) error {
 	})
 	app.Entity("ledger", book)
 	app.Orchestration("burst", durable.Orchestrator(modelWorkflow))
-	app.Orchestration("burst in Core's form", durable.ExternalOrchestrator(runCoreModel))
+	app.Orchestration("burst in Core's form", external.Orchestrator(runCoreModel))
 	workers.Activity(app, "nothing", func(_ context.Context, n int) (int, error) { return n, nil })
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

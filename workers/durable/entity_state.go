@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
@@ -53,7 +54,7 @@ type entityStep struct {
 	note     []string                 // critical sections to note as released
 	forget   []string                 // critical sections whose note has served its purpose
 	changed  bool                     // whether the lock has changed
-	lost     []EntityOperation        // calls whose input cannot be read
+	lost     []entitybatch.Operation  // calls whose input cannot be read
 }
 
 // full reports whether the step takes no more messages.

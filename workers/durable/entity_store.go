@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
@@ -209,7 +210,7 @@ func (s entityStore) inbox(ctx context.Context, id string, page int, f func(inbo
 			m := inboxMessage{key: row.RowKey}
 			m.message, err = decode(row.Message)
 			if err == nil {
-				if m.x = extraOf(m.message.event); m.x == nil {
+				if m.x = event.ExtraOf(m.message.event); m.x == nil {
 					err = errBadMessage
 				}
 			}

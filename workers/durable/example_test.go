@@ -80,13 +80,13 @@ func ExampleResult() {
 }
 
 // An activity that fails is called again by a policy.
-func ExampleCallWithRetry() {
+func ExampleWithRetry() {
 	app, start, stop := exampleApp()
 	defer stop()
 	const fetch durable.Workflow[string, string] = "fetch"
 	durable.Register(app, fetch, func(ctx *durable.Context, url string) (string, error) {
-		return durable.CallWithRetry[string](ctx, "get", url,
-			durable.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 10 * time.Millisecond, BackoffCoefficient: 2})
+		return durable.Call[string](ctx, "get", url, durable.WithRetry(
+			durable.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 10 * time.Millisecond, BackoffCoefficient: 2}))
 	})
 	attempts := 0
 	workers.Activity(app, "get", func(_ context.Context, url string) (string, error) {

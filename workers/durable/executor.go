@@ -9,6 +9,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/results"
 )
 
 // executor runs workflows and activities of this process. It adds to the engine's own: a workflow that panics, as one
@@ -35,18 +38,18 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 		return r, nil
 	}
 	x.b.completeStarts(id, fresh)
-	if old, fresh, err = inCoreForm(string(id), old, fresh); err != nil {
+	if old, fresh, err = event.InCoreForm(string(id), old, fresh); err != nil {
 		return nil, err
 	}
 	w := x.b.inWork.of(string(id))
 	if w != nil && !w.answered && w.history.started() {
-		ctx = withSpan(ctx, w.history.Span)
+		ctx = event.WithSpan(ctx, w.history.Span)
 	}
 	if results, err = x.Executor.ExecuteOrchestrator(ctx, id, old, fresh); err != nil {
 		return results, err
 	}
 	if w != nil {
-		w.span, w.answered = spanOf(results), true
+		w.span, w.answered = event.SpanOf(results), true
 	}
 	if err := x.b.takeEffects(id, results); err != nil {
 		return failedWith(id, "NotSupported", err.Error()), nil
@@ -69,13 +72,12 @@ func failedResults(id api.InstanceID, p any) *backend.ExecutionResults {
 
 // failedWith ends an instance as failed.
 func failedWith(id api.InstanceID, kind, text string) *backend.ExecutionResults {
-	return failedAs(id, NewFailure(kind, text))
+	return failedAs(id, event.NewFailure(kind, text))
 }
 
 // failedAs is failedWith with details.
 func failedAs(id api.InstanceID, details *backend.TaskFailureDetails) *backend.ExecutionResults {
-	r := &backend.ExecutionResults{}
-	fill(&r.Response)
+	r := results.New()
 	r.Response.InstanceId = string(id)
 	m := r.Response.ProtoReflect()
 	actions := m.Mutable(m.Descriptor().Fields().ByName("actions")).List()
@@ -87,6 +89,3 @@ func failedAs(id api.InstanceID, details *backend.TaskFailureDetails) *backend.E
 	done.Set(fields.ByName("failureDetails"), protoreflect.ValueOfMessage(proto.Message(details).ProtoReflect()))
 	return r
 }
-
-// fill sets a pointer to a new value of its type, which need not have a name here.
-func fill[T any](p **T) { *p = new(T) }

@@ -3,15 +3,14 @@ package durable
 import (
 	"cmp"
 	"errors"
-	"reflect"
 	"strings"
 
 	"github.com/microsoft/durabletask-go/backend"
-	"github.com/microsoft/durabletask-go/task"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/failure"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -30,12 +29,12 @@ func failureOf(err error) *backend.TaskFailureDetails {
 	return d
 }
 
-// FailureFrom returns the failure of an error: the details inside it, or one of a kind with its text.
-func FailureFrom(err error, kind string) *backend.TaskFailureDetails {
+// failureOr returns the failure of an error: the details inside it, or one of a kind with its text.
+func failureOr(err error, kind string) *backend.TaskFailureDetails {
 	if f := (*Failure)(nil); errors.As(err, &f) {
 		return failureOf(err)
 	}
-	return NewFailure(kind, err.Error())
+	return event.NewFailure(kind, err.Error())
 }
 
 func failureDetails(f *Failure) *backend.TaskFailureDetails {
@@ -55,58 +54,35 @@ func failureDetails(f *Failure) *backend.TaskFailureDetails {
 			p.Properties[name] = v
 		}
 	}
-	d, err := FailureFromProtocol(p)
+	d, err := event.FailureFromProtocol(p)
 	if err != nil { // A text that is not UTF-8.
-		d = NewFailure(failure.Unknown, strings.ToValidUTF8(f.Message, "\uFFFD"))
+		d = event.NewFailure(failure.Unknown, strings.ToValidUTF8(f.Message, "\uFFFD"))
 	}
 	d.InnerFailure = failureDetails(f.Inner)
 	return d
 }
 
-// taskError is the error of a task that has failed.
-type taskError struct {
-	error
-	failure *Failure
+// failureFrom returns the details of a failure in the engine's form.
+func failureFrom(d *backend.TaskFailureDetails) *Failure {
+	p, err := event.FailureToProtocol(d)
+	if err != nil { // A text that is not UTF-8.
+		return &Failure{Type: d.GetErrorType(), Message: strings.ToValidUTF8(d.GetErrorMessage(), "\uFFFD")}
+	}
+	return failureFromProtocol(p)
 }
 
-// Unwrap returns the task's failure, and the error of the engine's library.
-func (e *taskError) Unwrap() []error { return []error{e.failure, e.error} }
-
-// withFailure adds to the error of a task's Await the failure that the task has. The library keeps it in a field
-// without a method, and gives its message alone.
-func withFailure(t task.Task, err error) error {
-	v := reflect.ValueOf(t)
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		v = v.Elem()
-	}
-	if v.Kind() != reflect.Struct {
-		return err
-	}
-	v = v.FieldByName("failureDetails")
-	if f := failureIn(v); f != nil && strings.HasSuffix(err.Error(), f.Message) {
-		return &taskError{err, f}
-	}
-	return err
-}
-
-// failureIn reads a pointer to failure details in a field that this package cannot take the value of.
-func failureIn(v reflect.Value) *Failure {
-	if v.Kind() != reflect.Pointer || v.IsNil() {
+// failureFromProtocol returns the details of a failure in the protocol's form.
+func failureFromProtocol(p *protocol.TaskFailureDetails) *Failure {
+	if p == nil {
 		return nil
 	}
-	v = v.Elem()
-	kind, message := v.FieldByName("ErrorType"), v.FieldByName("ErrorMessage")
-	if kind.Kind() != reflect.String || message.Kind() != reflect.String {
-		return nil
-	}
-	f := &Failure{Type: kind.String(), Message: message.String(), Inner: failureIn(v.FieldByName("InnerFailure"))}
-	if n := v.FieldByName("IsNonRetriable"); n.Kind() == reflect.Bool {
-		f.NonRetriable = n.Bool()
-	}
-	if s := v.FieldByName("StackTrace"); s.Kind() == reflect.Pointer && !s.IsNil() {
-		if text := s.Elem().FieldByName("Value"); text.Kind() == reflect.String {
-			f.Stack = text.String()
+	f := &Failure{Type: p.ErrorType, Message: p.ErrorMessage, Stack: p.StackTrace.GetValue(),
+		Inner: failureFromProtocol(p.InnerFailure), NonRetriable: p.IsNonRetriable}
+	for name, v := range p.Properties {
+		if f.Properties == nil {
+			f.Properties = map[string]any{}
 		}
+		f.Properties[name] = v.AsInterface()
 	}
 	return f
 }

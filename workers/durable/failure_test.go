@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -97,15 +95,13 @@ func TestFailuresReachTheCaller(t *testing.T) {
 	}
 }
 
-// A failure that is too large for a message keeps its types and messages; workflows of the engine's own library have no
-// Go type in theirs.
+// A failure that is too large for a message keeps its types and messages; none has the name of a type of Go.
 func TestLargeFailures(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)
-	r := task.NewTaskRegistry()
-	check.OK(t, r.AddOrchestratorN("plain", func(*task.OrchestrationContext) (any, error) {
+	r := registry(t, workflows{"plain": func(*durable.Context) (any, error) {
 		return nil, errors.New("broken")
-	}))
+	}}, nil)
 	client := h.run(r)
 	if i := ended(t, client, start(t, client, "plain", durable.StartOptions{}), "Failed"); i.FailureType != "Error" {
 		t.Errorf("the type is %q", i.FailureType)

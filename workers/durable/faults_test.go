@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -33,15 +31,15 @@ func (l *ledger) add(key string) {
 }
 
 // everything uses each kind of step: activities, a timer, an event, a sub-orchestration and a continue-as-new.
-func everything(l *ledger) (map[string]task.Orchestrator, map[string]task.Activity) {
-	return map[string]task.Orchestrator{
-			"everything": func(ctx *task.OrchestrationContext) (any, error) {
+func everything(l *ledger) (workflows, activities) {
+	return workflows{
+			"everything": func(ctx *durable.Context) (any, error) {
 				var round int
 				if err := ctx.GetInput(&round); err != nil {
 					return nil, err
 				}
-				one, two := ctx.CallActivity("note", task.WithActivityInput("one")),
-					ctx.CallActivity("note", task.WithActivityInput("two"))
+				one, two := ctx.CallActivity("note", durable.WithInput("one")),
+					ctx.CallActivity("note", durable.WithInput("two"))
 				if err := errors.Join(one.Await(nil), two.Await(nil)); err != nil {
 					return nil, err
 				}
@@ -55,21 +53,21 @@ func everything(l *ledger) (map[string]task.Orchestrator, map[string]task.Activi
 					return nil, err
 				}
 				if round == 0 {
-					ctx.ContinueAsNew(1, task.WithKeepUnprocessedEvents())
+					ctx.ContinueAsNew(1, durable.KeepEvents())
 					return nil, nil
 				}
 				// Both events have been used: a third one would be a copy.
 				return nil, ctx.WaitForSingleEvent("go", 0).Await(nil)
 			},
-			"child": func(ctx *task.OrchestrationContext) (any, error) {
-				return nil, ctx.CallActivity("note", task.WithActivityInput("child")).Await(nil)
+			"child": func(ctx *durable.Context) (any, error) {
+				return nil, ctx.CallActivity("note", durable.WithInput("child")).Await(nil)
 			},
-		}, map[string]task.Activity{"note": func(ctx task.ActivityContext) (any, error) {
+		}, activities{"note": func(ctx activityContext) (any, error) {
 			var what string
 			if err := ctx.GetInput(&what); err != nil {
 				return nil, err
 			}
-			info, ok := durable.InfoFromContext(ctx.Context())
+			info, ok := durable.InfoFromContext(ctx)
 			if !ok || info.Execution == "" {
 				return nil, errors.New("the activity does not know what it is")
 			}
@@ -98,8 +96,8 @@ func TestEveryStepCanFail(t *testing.T) {
 				h.options.Visibility = time.Second // What a failure hides comes back soon.
 				h.options.CacheEvents = []int{0, -1}[hit%2]
 				l := &ledger{}
-				c := h.run(registry(t, func() map[string]task.Orchestrator { o, _ := everything(l); return o }(),
-					func() map[string]task.Activity { _, a := everything(l); return a }()))
+				c := h.run(registry(t, func() workflows { o, _ := everything(l); return o }(),
+					func() activities { _, a := everything(l); return a }()))
 				plan := fault.NewPlan(fault.Rule{Point: point, On: hit, Do: fault.Fail(fault.ErrInjected)})
 				defer fault.Activate(plan)()
 				id := "i"
@@ -115,7 +113,7 @@ func TestEveryStepCanFail(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if i := ended(t, c, id, "Failed"); i.FailureMessage != task.ErrTaskCanceled.Error() {
+				if i := ended(t, c, id, "Failed"); i.FailureMessage != durable.ErrTimeout.Error() {
 					t.Errorf("the workflow failed with %q", i.FailureMessage)
 				}
 				if len(l.entries) != 6 {
@@ -137,7 +135,7 @@ func TestPurgeCanFail(t *testing.T) {
 	lazuli := lazulitest.Start(t)
 	for _, point := range []fault.Name{"durable/purge-after-history", "durable/purge-after-payloads"} {
 		h := newHub(t, lazuli, nil)
-		c := h.run(registry(t, map[string]task.Orchestrator{"fine": func(*task.OrchestrationContext) (any,
+		c := h.run(registry(t, workflows{"fine": func(*durable.Context) (any,
 			error) {
 			return strings.Repeat("x", 50_000), nil
 		}}, nil))
@@ -166,7 +164,7 @@ func TestOwnersComeAndGo(t *testing.T) {
 	// A step of a busy machine with the race detector must end within this time, or all is done again and again.
 	h.options.Visibility = 5 * time.Second
 	l := &ledger{}
-	orchestrators, activities := everything(l)
+	o, a := everything(l)
 	const instances = 12
 	c := h.backend().Client()
 	for i := range instances {
@@ -180,7 +178,7 @@ func TestOwnersComeAndGo(t *testing.T) {
 	}
 	for range 3 {
 		b := h.backend()
-		w := b.NewWorker(task.NewTaskExecutor(registry(t, orchestrators, activities)),
+		w := b.NewWorker(registry(t, o, a),
 			durable.WorkerOptions{MaxOrchestrations: 4, MaxActivities: 4})
 		if err := w.Start(context.Background()); err != nil {
 			t.Fatal(err)
@@ -190,7 +188,7 @@ func TestOwnersComeAndGo(t *testing.T) {
 	}
 	for i := range instances {
 		id := fmt.Sprint("i", i)
-		if i := ended(t, c, id, "Failed"); i.FailureMessage != task.ErrTaskCanceled.Error() {
+		if i := ended(t, c, id, "Failed"); i.FailureMessage != durable.ErrTimeout.Error() {
 			t.Errorf("%s failed with %q", id, i.FailureMessage)
 		}
 		if i%3 == 0 {

@@ -3,6 +3,8 @@ package durable
 import (
 	"context"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 )
 
 // verdict is the decision about a received message.
@@ -60,7 +62,7 @@ func (f *filter) judge(ctx context.Context, m *message) (verdict, error) {
 		if m.Execution != f.h.ExecutionID {
 			return drop, nil
 		}
-		if id, ok := taskOf(m.event); ok {
+		if id, ok := event.TaskOf(m.event); ok {
 			if f.open[id] == 0 || f.open[id] != m.Scheduled {
 				return drop, nil
 			}
@@ -93,7 +95,7 @@ func (f *filter) row(ctx context.Context) (*instanceRow, error) {
 // message can be received. A start whose row is not there, or names another start, has been purged or replaced, or its
 // sender got the error that the instance exists.
 func (f *filter) judgeStart(ctx context.Context, m *message) (verdict, error) {
-	execution := executionOf(m.event)
+	execution := event.ExecutionOf(m.event)
 	if execution == "" || f.begins == execution || f.h.StartID == execution || f.known(m.ID) {
 		return drop, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
@@ -41,6 +42,14 @@ const (
 
 // ErrForeignHub means that a hub is one of another engine, and that nothing was written to it. A [Reader] reads it.
 var ErrForeignHub = errors.New("durable: the task hub belongs to another engine")
+
+// dtfxEscaper writes partition keys of DTFx: it leaves ', % and + as they are, which ours escapes. Control characters,
+// which DTFx moves up by 0xC0, are in no ID that is looked for.
+// https://github.com/Azure/durabletask/blob/main/src/DurableTask.AzureStorage/Tracking/KeySanitation.cs
+var dtfxEscaper = strings.NewReplacer("^", "^^", "/", "^0", `\`, "^1", "#", "^2", "?", "^3")
+
+// dtfxKey returns the partition key under which DTFx stores an instance.
+func dtfxKey(instance string) string { return dtfxEscaper.Replace(instance) }
 
 func (n names) partitions() string { return n.hub + "Partitions" }
 
@@ -109,21 +118,6 @@ func (b *Backend) foreign(engine string) error {
 		"show, and nothing is written to it; choose another hub", ErrForeignHub, b.options.Hub, engine)
 }
 
-// EngineOf returns the engine of a hub: EngineLazuli or EngineDTFx. It returns ErrHubNotFound without a hub.
-func EngineOf(ctx context.Context, o Options) (string, error) {
-	b, err := New(o)
-	if err != nil {
-		return "", err
-	}
-	switch err := b.open(ctx); {
-	case errors.Is(err, ErrForeignHub):
-		return EngineDTFx, nil
-	case err != nil:
-		return "", err
-	}
-	return EngineLazuli, nil
-}
-
 // Reader reads the instances of a hub, of this engine or of DTFx.
 type Reader struct {
 	c      *Client
@@ -139,6 +133,7 @@ func NewReader(ctx context.Context, o Options) (*Reader, error) {
 	r := &Reader{&Client{b}, EngineLazuli}
 	if err = b.open(ctx); errors.Is(err, ErrForeignHub) {
 		r.engine, err = EngineDTFx, nil
+		b.instances.key = dtfxKey
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +141,7 @@ func NewReader(ctx context.Context, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// Engine returns the hub's engine.
+// Engine returns the hub's engine: EngineLazuli or EngineDTFx.
 func (r *Reader) Engine() string { return r.engine }
 
 // Query returns a page of instances; see [Client.Query].
@@ -228,7 +223,7 @@ func (r *Reader) History(ctx context.Context, id string) ([]*Event, error) {
 	}
 	var rows []foreignRow
 	execution := ""
-	filter := "PartitionKey eq " + quote(partitionKey(id))
+	filter := "PartitionKey eq " + quote(dtfxKey(id))
 	pages := r.c.b.histories.table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter})
 	for pages.More() {
 		page, err := pages.NextPage(ctx)
@@ -293,23 +288,14 @@ func (r *Reader) text(ctx context.Context, inline *string, blob string) (*wrappe
 
 // failure returns the failure of a row.
 func (row *foreignRow) failure() *protocol.TaskFailureDetails {
-	var d *coreFailure
+	var d *event.CoreFailure
 	if row.FailureDetails != "" && json.Unmarshal([]byte(row.FailureDetails), &d) == nil && d != nil {
-		return d.protocol()
+		return d.Protocol()
 	}
 	if row.Reason == "" {
 		return nil
 	}
 	return &protocol.TaskFailureDetails{ErrorMessage: row.Reason}
-}
-
-// protocol returns a failure in the protocol's form.
-func (d *coreFailure) protocol() *protocol.TaskFailureDetails {
-	if d == nil {
-		return nil
-	}
-	return &protocol.TaskFailureDetails{ErrorType: d.ErrorType, ErrorMessage: d.ErrorMessage,
-		StackTrace: protocol.Text(d.StackTrace), InnerFailure: d.InnerFailure.protocol(), IsNonRetriable: d.IsNonRetriable}
 }
 
 // event returns a row's event. One of an unknown kind is shown with its kind as text.
@@ -397,5 +383,5 @@ func (r *Reader) event(ctx context.Context, row *foreignRow) (*Event, error) {
 		}
 		x.EventType = &protocol.HistoryEvent_GenericEvent{GenericEvent: &protocol.GenericEvent{Data: data}}
 	}
-	return FromProtocol(x)
+	return event.FromProtocol(x)
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
+// strangeIDs are IDs of instances with characters that tables, their clients or this engine treat specially.
+var strangeIDs = []string{"o'brien", "50%", "a+b", "100%25", "x^y/z", "''", "%27", "ä&=;"}
+
 // dtfx writes a hub as DTFx has it, with partitions in a table or in blobs.
 // https://github.com/Azure/durabletask/tree/main/src/DurableTask.AzureStorage
 func dtfx(t *testing.T, s *workers.Storage, hub string, table, empty bool) {
@@ -60,6 +63,12 @@ func dtfx(t *testing.T, s *workers.Storage, hub string, table, empty bool) {
 	}
 	instance("i", "Failed", "Order failed: no money")
 	instance("@counter@a", "Running", "")
+	for i, id := range strangeIDs {
+		key := strings.NewReplacer("^", "^^", "/", "^0").Replace(id)
+		instance(key, "Completed", "")
+		insert(hub+"History", map[string]any{"PartitionKey": key, "RowKey": "0000000000000000", "ExecutionId": "e2",
+			"EventType": "OrchestratorStarted", "EventId": i})
+	}
 	n := 0
 	event := func(execution, kind string, more map[string]any) {
 		row := map[string]any{"PartitionKey": "i", "RowKey": fmt.Sprintf("%016X", n), "EventType": kind,
@@ -151,11 +160,11 @@ func TestHubsOfAnotherEngine(t *testing.T) {
 			if err := app.Start(ctx); err == nil || !strings.Contains(err.Error(), "DTFx") {
 				t.Errorf("an app starts: %v", err)
 			}
-			if e, err := durable.EngineOf(ctx, o); err != nil || e != durable.EngineDTFx {
-				t.Errorf("the engine is %q, %v", e, err)
-			}
 			r, err := durable.NewReader(ctx, o)
 			check.OK(t, err)
+			if e := r.Engine(); e != durable.EngineDTFx {
+				t.Errorf("the engine is %q", e)
+			}
 			page, err := r.Query(ctx, durable.Query{Payloads: true})
 			check.OK(t, err)
 			if layout.empty {
@@ -174,8 +183,9 @@ func TestHubsOfAnotherEngine(t *testing.T) {
 
 func readsDTFx(t *testing.T, r *durable.Reader, page *durable.Page) {
 	t.Helper()
-	if len(page.Instances) != 1 || page.Instances[0].ID != "i" || page.Instances[0].Status != "Failed" ||
-		page.Instances[0].FailureMessage != "Order failed: no money" {
+	at := slices.IndexFunc(page.Instances, func(i *durable.Instance) bool { return i.ID == "i" })
+	if len(page.Instances) != 1+len(strangeIDs) || at < 0 || page.Instances[at].Status != "Failed" ||
+		page.Instances[at].FailureMessage != "Order failed: no money" {
 		t.Errorf("the instances are %+v", page.Instances)
 	}
 	i, err := r.Get(t.Context(), "i")
@@ -195,6 +205,19 @@ func readsDTFx(t *testing.T, r *durable.Reader, page *durable.Page) {
 		"ExecutionCompleted Failed no money"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the history is %q, want %q", got, want)
+	}
+	// Names that this engine stores in another form than DTFx, and that a client of tables has to quote.
+	for _, id := range strangeIDs {
+		if i, err := r.Get(t.Context(), id); err != nil || i.ID != id {
+			t.Errorf("%q is %+v, %v", id, i, err)
+		}
+		if events, err := r.History(t.Context(), id); err != nil || len(events) != 1 {
+			t.Errorf("the history of %q is %v, %v", id, events, err)
+		}
+		page, err := r.Query(t.Context(), durable.Query{Prefix: id})
+		if check.OK(t, err); len(page.Instances) != 1 || page.Instances[0].ID != id {
+			t.Errorf("the instances that begin with %q are %+v", id, page.Instances)
+		}
 	}
 	if at := durable.Describe(events)[1].Time; !at.Equal(time.Date(2026, 11, 28, 10, 0, 2, 0, time.UTC)) {
 		t.Errorf("the task was scheduled at %v", at)
@@ -217,8 +240,10 @@ func TestOwnHubsWithoutAMark(t *testing.T) {
 		_, err := h.options.Storage.Blobs.UploadBuffer(t.Context(), lower+"-leases", "taskhub.json",
 			[]byte(`{"TaskHubName":"`+h.options.Hub+`","CreatedAt":"2026-11-28T10:00:00Z","PartitionCount":4}`), nil)
 		check.OK(t, err)
-		if e, err := durable.EngineOf(t.Context(), h.options); err != nil || e != durable.EngineLazuli {
-			t.Errorf("used %v: the engine is %q, %v", used, e, err)
+		r, err := durable.NewReader(t.Context(), h.options)
+		check.OK(t, err)
+		if e := r.Engine(); e != durable.EngineLazuli {
+			t.Errorf("used %v: the engine is %q", used, e)
 		}
 		again, err := durable.New(h.options)
 		check.OK(t, err)
@@ -227,7 +252,7 @@ func TestOwnHubsWithoutAMark(t *testing.T) {
 		}
 	}
 	h := newHub(t, lazulitest.Start(t), nil)
-	if e, err := durable.EngineOf(t.Context(), h.options); !errors.Is(err, durable.ErrHubNotFound) {
-		t.Errorf("there is no hub, and its engine is %q, %v", e, err)
+	if _, err := durable.NewReader(t.Context(), h.options); !errors.Is(err, durable.ErrHubNotFound) {
+		t.Errorf("there is no hub to read, and the error is %v", err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 )
@@ -30,13 +31,13 @@ import (
 //	0000000000000000  EventType, EventId, _Timestamp, ExecutionId, Event, ...
 //	0000000000000001
 //	...
-//	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Rewound, RewindReason,
-//	                  Order, Commit
+//	sentinel          ExecutionId, First, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Rewound,
+//	                  RewindReason, Order, Commit
 //
-// Rows up to the sentinel's Length are committed. Readers ignore the others: they belong to a checkpoint of more rows
-// than a batch can have left behind when it was not finished, or the end of a longer history that a continue-as-new has
-// replaced. Column Event has the event in the protocol's encoding; its payload is in the column Input or Result, which
-// people and viewers read, or in the blob that InputBlobName or ResultBlobName names.
+// The rows from the sentinel's First on are committed, as many as Length says. Readers ignore the others: they belong
+// to a checkpoint of more rows than a batch can have left behind when it was not finished, or to a history that a
+// continue-as-new has replaced. Column Event has the event in the protocol's encoding; its payload is in the column
+// Input or Result, which people and viewers read, or in the blob that InputBlobName or ResultBlobName names.
 
 const sentinelKey = "sentinel"
 
@@ -45,6 +46,9 @@ func rowKey(i int) string { return fmt.Sprintf("%016X", i) }
 // sentinel is the row that commits.
 type sentinel struct {
 	ExecutionID string `json:"ExecutionId"`
+	// First is the number in the table of the first row: 0, unless a continue-as-new had more rows than a batch can
+	// have. The other numbers of rows count from it.
+	First int
 	// Length is the number of committed rows, From the first row of the last checkpoint, Checkpoint its number.
 	Length, From, Checkpoint int
 	// StartID is the execution that the instance was started with; continue-as-new changes ExecutionID only.
@@ -84,7 +88,7 @@ type history struct {
 	ids    map[string]bool   // of the messages in events
 	row    *instanceRow      // the row in Instances; nil if it does not exist
 	blobs  map[*Event]string // payloads that events refer to
-	// stale says that rows beyond Length may exist.
+	// stale says that rows which are no part of the history may exist.
 	stale  bool
 	weight int // in the cache
 	// confirmed are messages that are known to be deleted: they cannot come again.
@@ -189,9 +193,9 @@ func (s histories) read(ctx context.Context, instance string) (*history, error) 
 
 // tryRead reads the sentinel before the rows and after them: pages of a query are not read at one point in time.
 func (s histories) tryRead(ctx context.Context, instance string) (*history, error) {
-	key := partitionKey(instance)
+	partition := partitionKey(instance)
 	h := newHistory()
-	got, err := s.table.GetEntity(ctx, key, sentinelKey, nil)
+	got, err := s.table.GetEntity(ctx, partition, sentinelKey, nil)
 	if isNotFound(err) {
 		return h, nil
 	}
@@ -206,7 +210,7 @@ func (s histories) tryRead(ctx context.Context, instance string) (*history, erro
 	if h.Length == 0 {
 		return h, nil
 	}
-	rows, err := s.rows(ctx, key)
+	rows, err := s.rows(ctx, partition)
 	if err != nil {
 		return nil, fmt.Errorf("durable: read the history of %q: %w", instance, err)
 	}
@@ -216,13 +220,21 @@ func (s histories) tryRead(ctx context.Context, instance string) (*history, erro
 	if n == 0 || rows[n-1].RowKey != sentinelKey || rows[n-1].Commit != h.Commit {
 		return nil, errMoved
 	}
+	// The rows before the first one sort before it.
+	begin := 0
+	for begin < n-1 && rows[begin].RowKey < rowKey(h.First) {
+		begin++
+	}
+	h.stale = n-1 > h.Length
+	rows = rows[begin : n-1]
 	for i := range h.Length {
-		if i >= n-1 || rows[i].RowKey != rowKey(i) {
-			return h, corrupt(instance, h, fmt.Errorf("row %s is missing", rowKey(i)))
+		key := rowKey(h.First + i)
+		if i >= len(rows) || rows[i].RowKey != key {
+			return h, corrupt(instance, h, fmt.Errorf("row %s is missing", key))
 		}
 		e, err := s.event(ctx, &rows[i])
 		if errors.Is(err, errNoPayload) { // A commit may have deleted the blob after the rows were read.
-			now, err := s.table.GetEntity(ctx, key, sentinelKey, nil)
+			now, err := s.table.GetEntity(ctx, partition, sentinelKey, nil)
 			if isNotFound(err) || err == nil && now.ETag != h.etag {
 				return nil, errMoved
 			}
@@ -232,13 +244,12 @@ func (s histories) tryRead(ctx context.Context, instance string) (*history, erro
 		}
 		if err != nil {
 			if errors.Is(err, errNoPayload) || errors.Is(err, errBadRow) {
-				return h, corrupt(instance, h, fmt.Errorf("row %s: %w", rowKey(i), err))
+				return h, corrupt(instance, h, fmt.Errorf("row %s: %w", key, err))
 			}
 			return nil, err
 		}
 		h.add(e, rows[i].MessageID, rows[i].blob())
 	}
-	h.stale = n-1 > h.Length
 	return h, nil
 }
 
@@ -296,7 +307,7 @@ func (s histories) event(ctx context.Context, r *historyRow) (*Event, error) {
 	if err := proto.Unmarshal(r.Event, e); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBadRow, err)
 	}
-	if body, _ := eventBody(e); body == nil || e.Timestamp == nil {
+	if body, _ := event.Body(e); body == nil || e.Timestamp == nil {
 		return nil, fmt.Errorf("%w: the event has no kind or time", errBadRow)
 	}
 	text := map[string]*string{"input": r.Input, "result": r.Result, "data": r.Data}[r.Payload]
@@ -308,7 +319,7 @@ func (s histories) event(ctx context.Context, r *historyRow) (*Event, error) {
 		text = &got
 	}
 	if text != nil {
-		if err := setPayload(e, protoreflect.Name(r.Payload), *text); err != nil {
+		if err := event.SetPayload(e, protoreflect.Name(r.Payload), *text); err != nil {
 			return nil, fmt.Errorf("%w: %w", errBadRow, err)
 		}
 	}
@@ -322,15 +333,16 @@ type newRow struct {
 	blob  string // that has its payload already
 }
 
-// encodeRow writes an event as a row, and its payload to a blob if it is large. It returns the blob's name.
-func (s histories) encodeRow(ctx context.Context, instance, execution string, i int, n newRow) (entity, string, error) {
-	row := newEntity(partitionKey(instance), rowKey(i))
-	row["EventType"], row["EventId"], row["ExecutionId"] = eventType(n.event), n.event.EventId, execution
+// encodeRow writes an event as a row, whose key the caller sets, and its payload to a blob if it is large. It returns
+// the blob's name.
+func (s histories) encodeRow(ctx context.Context, instance, execution string, n newRow) (entity, string, error) {
+	row := newEntity(partitionKey(instance), rowKey(0))
+	row["EventType"], row["EventId"], row["ExecutionId"] = event.Type(n.event), n.event.EventId, execution
 	row.setTime("_Timestamp", n.event.Timestamp.AsTime())
 	row.setText("MessageId", n.id)
 	describe(row, n.event)
 	e, blob := n.event, n.blob
-	if v, field := payload(e); v != nil {
+	if v, field := event.PayloadOf(e); v != nil {
 		column := string(field[0]-'a'+'A') + string(field[1:])
 		switch {
 		case blob != "" || len(v.Value) > inlineLimit:
@@ -342,11 +354,11 @@ func (s histories) encodeRow(ctx context.Context, instance, execution string, i 
 				}
 			}
 			row["Payload"], row[column+"BlobName"] = string(field), blob
-			e = withoutPayload(e)
+			e = event.WithoutPayload(e)
 		case plain(v.Value):
 			// A text with other characters stays in the event, where its bytes survive.
 			row["Payload"], row[column] = string(field), v.Value
-			e = withoutPayload(e)
+			e = event.WithoutPayload(e)
 		}
 	}
 	packed, err := proto.Marshal(e)
@@ -392,7 +404,7 @@ func describe(row entity, e *Event) {
 	} else if x := e.GetSubOrchestrationInstanceFailed(); x != nil {
 		row.setText("Reason", short(x.FailureDetails.GetErrorMessage()))
 	}
-	if id, ok := taskOf(e); ok && e.GetTimerFired() == nil {
+	if id, ok := event.TaskOf(e); ok && e.GetTimerFired() == nil {
 		row["TaskScheduledId"] = id
 	}
 }
@@ -417,52 +429,70 @@ const (
 	batchBytes = 3 << 20
 )
 
-// commit appends rows after keep rows of the history, and makes them its last checkpoint. next has the sentinel's new
-// fields except Length, From, Checkpoint and Commit. It returns the history as it is then; h is not changed. errMoved
-// means that nothing is committed, by this call at least: the service may have lost the answer to a commit that
-// succeeded.
+// commit appends rows after keep rows of the history, and makes them its last checkpoint. keep is all rows, or 0 to
+// replace the history. next has the sentinel's new fields except First, Length, From, Checkpoint and Commit. It returns
+// the history as it is then; h is not changed. errMoved means that nothing is committed, by this call at least: the
+// service may have lost the answer to a commit that succeeded.
 func (s histories) commit(ctx context.Context, instance string, h *history, keep int, rows []newRow, next sentinel,
 	now time.Time) (*history, error) {
-	next.Length, next.From, next.Checkpoint = keep+len(rows), keep, h.Checkpoint+1
+	next.First, next.Length, next.From, next.Checkpoint = 0, keep+len(rows), keep, h.Checkpoint+1
+	if keep > 0 {
+		next.First = h.First
+	}
 	n := newHistory()
 	// n begins with the ETag of h, and each batch hands the next one a new ETag: another writer is noticed before
 	// whichever batch it gets ahead of.
-	n.sentinel, n.etag, n.row, n.stale = next, h.etag, h.row, h.stale || h.Length > next.Length
+	n.sentinel, n.etag, n.row, n.stale = next, h.etag, h.row, h.stale || h.First+h.Length > next.First+next.Length
 	if keep > 0 {
 		// h has to stay as it is if the commit is refused: its events are copied. The maps are shared, because only rows
 		// that are committed are added to them.
 		n.events = append(n.events, h.events[:keep]...)
 		n.ids, n.confirmed, n.blobs = h.ids, h.confirmed, h.blobs
 	}
-	var batch []aztables.TransactionAction
+	var batch []entity
 	bytes := 0
 	flush := func(last bool) error {
-		// Only the last batch has the new Length. What the batches before it append to a history lies behind the old
-		// Length, where readers ignore it; their sentinel holds the place against other writers.
+		// Only the last batch has the new Length. What the batches before it write lies outside the rows of the old
+		// sentinel, where readers ignore it; their sentinel holds the place against other writers.
 		at := h.sentinel
 		if last {
 			at = n.sentinel
+		} else if keep == 0 && h.Length > 0 && n.First == 0 {
+			// The rows of a replaced history count until the last batch. One batch may replace them where they are. More than
+			// one have to write beside them, or a crash in between leaves a history with rows of both.
+			if len(rows) > h.First {
+				n.First = h.First + h.Length
+			}
+			n.stale = true
+			for i, row := range batch {
+				row["RowKey"] = rowKey(n.First + i)
+			}
+		}
+		var actions []aztables.TransactionAction
+		for _, row := range batch {
+			actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace,
+				Entity: row.encode()})
 		}
 		var err error
-		n.etag, n.Commit, err = s.submit(ctx, instance, n.etag, at, batch, now, last)
+		n.etag, n.Commit, err = s.submit(ctx, instance, n.etag, at, actions, now, last)
 		batch, bytes = nil, 0
 		return err
 	}
 	ids, blobs := []string{}, []string{}
 	for i, r := range rows {
-		row, blob, err := s.encodeRow(ctx, instance, next.ExecutionID, keep+i, r)
+		row, blob, err := s.encodeRow(ctx, instance, next.ExecutionID, r)
 		if err != nil {
 			return nil, err
 		}
-		text := row.encode()
 		// The rest is for the headers of the operation within the batch.
-		size := len(text) + 1024
+		size := len(row.encode()) + 1024
 		if len(batch) == batchRows || bytes+size > batchBytes {
 			if err := flush(false); err != nil {
 				return nil, err
 			}
 		}
-		batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: text})
+		row["RowKey"] = rowKey(n.First + keep + i)
+		batch = append(batch, row)
 		bytes += size
 		ids, blobs = append(ids, r.id), append(blobs, blob)
 	}
@@ -487,7 +517,7 @@ func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag
 	at.Commit = rand.Text()
 	row := newEntity(partitionKey(instance), sentinelKey)
 	row["ExecutionId"], row["StartId"], row["Commit"] = at.ExecutionID, at.StartID, at.Commit
-	row["Length"], row["From"], row["Checkpoint"] = at.Length, at.From, at.Checkpoint
+	row["First"], row["Length"], row["From"], row["Checkpoint"] = at.First, at.Length, at.From, at.Checkpoint
 	row["IsCheckpointComplete"] = complete
 	row.setTime("CheckpointCompletedTimestamp", now)
 	row.setText("Terminations", at.Terminations)
@@ -543,10 +573,10 @@ func (s histories) transact(ctx context.Context, instance string, actions []azta
 	return azcore.ETag(m[1]), nil
 }
 
-// trim deletes rows from length on, which are not part of the history; they are harmless but cost space and reads.
+// trim deletes the rows that are not part of the history; they are harmless but cost space and reads.
 // Every batch has the sentinel in it: a deposed owner must not delete what the next one has written there.
 func (s histories) trim(ctx context.Context, instance string, h *history, now time.Time) error {
-	list, err := s.keys(ctx, instance, h.Length)
+	list, err := s.others(ctx, instance, h.First, h.First+h.Length)
 	for err == nil && len(list) > 0 {
 		n := min(batchRows, len(list))
 		// h gets the new ETag, because the next commit of its session is made on it.
@@ -558,10 +588,15 @@ func (s histories) trim(ctx context.Context, instance string, h *history, now ti
 	return err
 }
 
-// keys returns the deletions of all rows from the index on.
-func (s histories) keys(ctx context.Context, instance string, from int) (list []aztables.TransactionAction, err error) {
-	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge %s and RowKey lt %s", quote(partitionKey(instance)),
-		quote(rowKey(from)), quote(sentinelKey))
+// others returns the deletions of all rows except those from first on before end.
+func (s histories) others(ctx context.Context, instance string, first, end int) (list []aztables.TransactionAction,
+	err error) {
+	rows := fmt.Sprintf("RowKey ge %s and RowKey lt %s", quote(rowKey(end)), quote(sentinelKey))
+	// Most histories begin with row 0. A service reads one range faster than what an "or" selects from a partition.
+	if first > 0 {
+		rows = fmt.Sprintf("(RowKey lt %s or (%s))", quote(rowKey(first)), rows)
+	}
+	filter := fmt.Sprintf("PartitionKey eq %s and %s", quote(partitionKey(instance)), rows)
 	pager := s.table.NewListEntitiesPager(
 		&aztables.ListEntitiesOptions{Filter: to.Ptr(filter), Select: to.Ptr("PartitionKey,RowKey")})
 	for pager.More() {
@@ -586,7 +621,7 @@ func (s histories) remove(ctx context.Context, instance string, now time.Time) e
 		return fmt.Errorf("durable: read the history of %q: %w", instance, err)
 	}
 	etag := got.ETag
-	list, err := s.keys(ctx, instance, 0)
+	list, err := s.others(ctx, instance, 0, 0)
 	if err != nil {
 		return err
 	}

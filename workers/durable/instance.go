@@ -22,6 +22,7 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 )
 
 // Status is the state of an instance.
@@ -94,12 +95,14 @@ type instances struct {
 	table    *aztables.Client
 	payloads payloads
 	hub      string
+	// key returns the partition key of an instance: partitionKey, or dtfxKey in a hub that is only read.
+	key func(instance string) string
 }
 
 // get returns an instance's row, or nil if it does not exist.
 func (s instances) get(ctx context.Context, instance string) (*instanceRow, error) {
 	r := &instanceRow{}
-	etag, err := readRow(ctx, s.table, "Instances", instance, "", r)
+	etag, err := readRowAt(ctx, s.table, "Instances", instance, s.key(instance), "", r)
 	if err != nil || etag == "" {
 		return nil, err
 	}
@@ -139,26 +142,29 @@ func (s instances) start(ctx context.Context, instance string, e *Event, blob st
 	x := e.GetExecutionStarted()
 	at := e.Timestamp.AsTime()
 	r := &instanceRow{PartitionKey: partitionKey(instance), Name: x.Name, Version: x.Version.GetValue(),
-		ExecutionID: executionOf(e), StartID: executionOf(e),
+		ExecutionID: event.ExecutionOf(e), StartID: event.ExecutionOf(e),
 		RuntimeStatus: StatusName(api.RUNTIME_STATUS_PENDING), CreatedTime: at, LastUpdatedTime: at,
 		ParentInstanceID: x.ParentInstance.GetOrchestrationInstance().GetInstanceId()}
 	row := newEntity(r.PartitionKey, "")
 	row["TaskHubName"], row["Name"], row["RuntimeStatus"] = s.hub, r.Name, r.RuntimeStatus
+	// The start has an ID of its own, so that a message that comes twice is recognized as the same start.
 	row["ExecutionId"], row["StartId"], row["Checkpoint"] = r.ExecutionID, r.StartID, 0
 	row.setText("Version", r.Version)
 	row.setText("ParentInstanceId", r.ParentInstanceID)
-	row.setText("Tags", encodeTags(tagsOf(x.ProtoReflect(), startedTags)))
+	row.setText("Tags", event.EncodeTags(event.TagsOf(x.ProtoReflect(), event.StartedTags)))
 	row.setTime("CreatedTime", at)
 	row.setTime("LastUpdatedTime", at)
 	if t := x.ScheduledStartTimestamp; t != nil {
 		row.setTime("ScheduledStartTime", t.AsTime())
 		r.ScheduledStartTime = to.Ptr(t.AsTime())
 	}
+	// Before the row: a row must not refer to a blob that is not written.
 	if err := s.setPayload(ctx, row, instance, "Input", x.Input.GetValue(), blob); err != nil {
 		return nil, err
 	}
 	var err error
 	if etag != "" {
+		// The row says that an instance had the ID before: then a first step must not guess that there is no history.
 		row["Replaces"], r.Replaces = true, true
 	}
 	if etag == "" {
@@ -171,6 +177,7 @@ func (s instances) start(ctx context.Context, instance string, e *Event, blob st
 			&aztables.UpdateEntityOptions{IfMatch: to.Ptr(etag), UpdateMode: aztables.UpdateModeReplace})
 		r.etag = got.ETag
 	}
+	// Another process was first, or the row was changed since it was read.
 	if isConflict(err) {
 		return nil, errExists
 	}
@@ -285,7 +292,7 @@ func (s instances) changes(ctx context.Context, instance string, h *history, u u
 			return nil, fmt.Errorf("durable: write the instance %q: %w", instance, err)
 		}
 		if len(packed) > 60<<10 {
-			packed, _ = proto.Marshal(NewFailure(x.FailureDetails.ErrorType, short(x.FailureDetails.ErrorMessage)))
+			packed, _ = proto.Marshal(event.NewFailure(x.FailureDetails.ErrorType, short(x.FailureDetails.ErrorMessage)))
 		}
 		row.setBytes("FailureDetails", packed)
 		text = short(x.FailureDetails.ErrorMessage) // For viewers, which show it as the output.

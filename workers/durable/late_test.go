@@ -8,7 +8,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/microsoft/durabletask-go/task"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
@@ -21,14 +20,14 @@ func TestRowsFollowTheirHistories(t *testing.T) {
 	t.Parallel()
 	lazuli := lazulitest.Start(t)
 	h := newHub(t, lazuli, nil)
-	r := registry(t, map[string]task.Orchestrator{"waits": func(ctx *task.OrchestrationContext) (any, error) {
+	r := registry(t, workflows{"waits": func(ctx *durable.Context) (any, error) {
 		if err := ctx.CallActivity("nothing").Await(nil); err != nil {
 			return nil, err
 		}
 		return nil, ctx.WaitForSingleEvent("go", -1).Await(nil)
-	}}, map[string]task.Activity{"nothing": func(task.ActivityContext) (any, error) { return nil, nil }})
+	}}, activities{"nothing": func(activityContext) (any, error) { return nil, nil }})
 	b := h.backend()
-	w := b.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{})
+	w := b.NewWorker(r, durable.WorkerOptions{})
 	check.OK(t, w.Start(t.Context()))
 	stop := sync.OnceFunc(func() { check.OK(t, w.Shutdown(t.Context())) })
 	defer stop()

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 )
 
 // message is an event on its way to an instance, or an activity on its way to a worker (TaskScheduled).
@@ -49,9 +51,9 @@ type message struct {
 
 // function is a function that work is for.
 type function struct {
-	Kind    WorkKind `json:"kind"`
-	Name    string   `json:"name"`
-	Version string   `json:"version,omitempty"`
+	Kind    workkind.Kind `json:"kind"`
+	Name    string        `json:"name"`
+	Version string        `json:"version,omitempty"`
 }
 
 const messageVersion = 1
@@ -87,16 +89,16 @@ func (m *message) payloadName(text string) string {
 
 // encode writes the message, and its payload to a blob if it is large.
 func (p payloads) encode(ctx context.Context, m *message) (string, error) {
-	m.Version, m.Type = messageVersion, eventType(m.event)
+	m.Version, m.Type = messageVersion, event.Type(m.event)
 	e := m.event
-	if v, field := payload(e); v != nil && (m.Blob != "" || len(v.Value) > inlineLimit) {
+	if v, field := event.PayloadOf(e); v != nil && (m.Blob != "" || len(v.Value) > inlineLimit) {
 		if m.Blob == "" {
 			m.Blob = m.payloadName(v.Value)
 			if err := p.put(ctx, m.Blob, v.Value); err != nil {
 				return "", err
 			}
 		}
-		m.Field, e = string(field), withoutPayload(e)
+		m.Field, e = string(field), event.WithoutPayload(e)
 	}
 	var err error
 	if m.Event, err = proto.Marshal(e); err != nil {
@@ -127,7 +129,7 @@ func decode(text string) (*message, error) {
 	if err := proto.Unmarshal(m.Event, m.event); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBadMessage, err)
 	}
-	if body, _ := eventBody(m.event); body == nil || m.event.Timestamp == nil {
+	if body, _ := event.Body(m.event); body == nil || m.event.Timestamp == nil {
 		return nil, fmt.Errorf("%w: the event has no kind or time", errBadMessage)
 	}
 	return m, nil
@@ -138,14 +140,14 @@ func (p payloads) fill(ctx context.Context, m *message) error {
 	if m.Blob == "" {
 		return nil
 	}
-	if v, _ := payload(m.event); v != nil {
+	if v, _ := event.PayloadOf(m.event); v != nil {
 		return nil
 	}
 	text, err := p.get(ctx, m.Blob)
 	if err != nil {
 		return err
 	}
-	if err := setPayload(m.event, protoreflect.Name(m.Field), text); err != nil {
+	if err := event.SetPayload(m.event, protoreflect.Name(m.Field), text); err != nil {
 		return fmt.Errorf("%w: %w", errBadMessage, err)
 	}
 	return nil

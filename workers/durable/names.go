@@ -94,12 +94,6 @@ func checkReceiver(id string) error {
 // isEntity reports whether a message's receiver is an entity.
 func isEntity(id string) bool { return strings.HasPrefix(id, "@") }
 
-// EntityName returns the name in an entity's ID, "@name@key".
-func EntityName(id string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(id, "@"), "@")
-	return name
-}
-
 // Characters that a partition key cannot have, or that the SDK does not quote in a batch, as ^ and a digit; the first
 // four as in DurableTask.AzureStorage.
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#characters-disallowed-in-key-fields

@@ -1,25 +1,20 @@
 package durable
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
+	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/workers"
 )
-
-// DefaultHub is the name of the hub that is used when none is given.
-const DefaultHub = "default"
 
 // Options are the settings of a [Backend]. The zero value of a field means its default.
 type Options struct {
 	// Storage is the account. Its clients of all three services are needed.
 	Storage *workers.Storage
-	// Hub is the hub's name: 3 to 45 letters and digits, the first one a letter. Default DefaultHub.
+	// Hub is the hub's name: 3 to 45 letters and digits, the first one a letter. Default "default".
 	Hub string
 	// Partitions is the number of control queues of a hub that is created, 1 to 16. An existing hub keeps its own. Default
 	// 4.
@@ -48,49 +43,11 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// hubName is the rule of Durable Functions for names of hubs, which makes valid names of tables, queues and containers.
-// https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-task-hubs#task-hub-names
-var hubName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9]{2,44}$`)
-
-// CheckHubName returns an error for a name that a hub cannot have.
-func CheckHubName(name string) error {
-	if !hubName().MatchString(name) {
-		return fmt.Errorf("durable: the hub name %q is not 3 to 45 letters and digits that begin with a letter", name)
-	}
-	return nil
-}
-
-// schedulerName is the rule for names of task hubs that [HubOf] takes.
-var schedulerName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// HubOf returns the name under which a task hub of the Durable Task Scheduler is stored. Names that hubs can have stay
-// as they are. Others of 1 to 64 letters, digits, "-", "." and "_" lose these characters and get a part of their hash:
-// "my-hub" is stored as "myhub", "X" and eight digits. Names do not differ by case.
-func HubOf(name string) (string, error) {
-	if hubName().MatchString(name) {
-		return name, nil
-	}
-	if !schedulerName().MatchString(name) {
-		return "", fmt.Errorf("durable: the name %.100q of a task hub is not 1 to 64 letters, digits, -, . and _", name)
-	}
-	letters := strings.Map(func(r rune) rune {
-		if strings.ContainsRune("-._", r) {
-			return -1
-		}
-		return r
-	}, name)
-	if letters[0] <= '9' {
-		letters = "h" + letters
-	}
-	sum := sha256.Sum256([]byte(strings.ToLower(name)))
-	return fmt.Sprintf("%.36sX%x", letters, sum[:4]), nil
-}
-
 func (o Options) withDefaults() (Options, error) {
 	if o.Storage == nil || o.Storage.Tables == nil || o.Storage.Queues == nil || o.Storage.Blobs == nil {
 		return o, errors.New("durable: Options.Storage needs endpoints for tables, queues and blobs")
 	}
-	set(&o.Hub, DefaultHub)
+	set(&o.Hub, hubname.Default)
 	set(&o.Partitions, 4)
 	set(&o.LeaseDuration, 30*time.Second)
 	set(&o.Visibility, 30*time.Second)
@@ -110,7 +67,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if err := CheckHubName(o.Hub); err != nil {
+	if err := hubname.Check(o.Hub); err != nil {
 		return o, err
 	}
 	switch {

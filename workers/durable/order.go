@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 )
 
 // order is the place of a message in an entity's inbox: a time in nanoseconds since 1970, in 16 hexadecimal digits.
@@ -33,10 +35,10 @@ func (o order) atLeast(now time.Time) order {
 // toEntities returns how many messages to entities follow from events.
 func toEntities(events []*Event) (n int) {
 	for _, e := range events {
-		if sent := carriedBy(e); sent != nil {
+		if sent := event.CarriedBy(e); sent != nil {
 			e = sent
 		}
-		if x := extraOf(e); x != nil {
+		if x := event.ExtraOf(e); x != nil {
 			if entity, _ := toEntity(x, "", ""); entity != "" {
 				n++
 			}

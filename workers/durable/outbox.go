@@ -13,10 +13,12 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 	"github.com/microsoft/durabletask-go/api"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 )
 
 // termination is a message of a checkpoint that does not follow from its events.
@@ -48,7 +50,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 	place := h.Order.plus(-toEntities(h.events[from:])) // of the message to an entity before
 	for i, e := range h.events[from:] {
 		row := from + i
-		if sent := carriedBy(e); sent != nil {
+		if sent := event.CarriedBy(e); sent != nil {
 			e = sent
 		}
 		at := e.Timestamp.AsTime()
@@ -61,25 +63,25 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			m.Blob = h.blobs[e]
 			list[len(list)-1].workItem = true
 		} else if x := e.GetTimerCreated(); x != nil && unfinished {
-			fired := newEvent("timerFired", -1, at)
+			fired := event.New("timerFired", -1, at)
 			fired.GetTimerFired().TimerId, fired.GetTimerFired().FireAt = e.EventId, x.FireAt
 			due := x.FireAt.AsTime()
 			m := send(instance, h.ExecutionID, "", fired)
 			m.Due, m.Scheduled = &due, row+1
 			list[len(list)-1].delay = due.Sub(now)
 		} else if x := e.GetSubOrchestrationInstanceCreated(); x != nil && unfinished {
-			child := newEvent("executionStarted", -1, at)
+			child := event.New("executionStarted", -1, at)
 			s := child.GetExecutionStarted()
-			setTags(s.ProtoReflect(), startedTags, tagsOf(x.ProtoReflect(), createdTags))
+			event.SetTags(s.ProtoReflect(), event.StartedTags, event.TagsOf(x.ProtoReflect(), event.CreatedTags))
 			s.Name, s.Version, s.Input, s.ParentTraceContext = x.Name, x.Version, x.Input, x.ParentTraceContext
 			// It depends on the row alone: tryStartChild recognises by it a child that was started before a crash.
 			execution := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%s/%d", instance, h.ExecutionID, row)).String()
-			ensure(s, "orchestrationInstance")
+			event.Ensure(s, "orchestrationInstance")
 			s.OrchestrationInstance.InstanceId, s.OrchestrationInstance.ExecutionId = x.InstanceId, wrapperspb.String(execution)
-			ensure(s, "parentInstance")
+			event.Ensure(s, "parentInstance")
 			s.ParentInstance.TaskScheduledId, s.ParentInstance.Name = e.EventId,
 				wrapperspb.String(start.GetExecutionStarted().GetName())
-			ensure(s.ParentInstance, "orchestrationInstance")
+			event.Ensure(s.ParentInstance, "orchestrationInstance")
 			p := s.ParentInstance.OrchestrationInstance
 			p.InstanceId, p.ExecutionId = instance, wrapperspb.String(parentOf(h.ExecutionID, row+1))
 			send(x.InstanceId, "", execution, child).Parent = true
@@ -89,15 +91,15 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 		} else if h.Rewound { // The rest was sent before.
 			continue
 		} else if x := e.GetEventSent(); x != nil {
-			raised := newEvent("eventRaised", -1, at)
+			raised := event.New("eventRaised", -1, at)
 			raised.GetEventRaised().Name, raised.GetEventRaised().Input = x.Name, x.Input
 			send(x.InstanceId, "", fmt.Sprintf("%s/%s/%d", instance, h.ExecutionID, row), raised)
-		} else if x := extraOf(e); x != nil {
+		} else if x := event.ExtraOf(e); x != nil {
 			entity, to := toEntity(x, instance, h.ExecutionID)
 			if entity == "" {
 				continue
 			}
-			signal, err := FromProtocol(to)
+			signal, err := event.FromProtocol(to)
 			if err != nil {
 				return nil, err
 			}
@@ -120,7 +122,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 	}
 	// No row stands for a termination, so that its ID has the number of the checkpoint.
 	for i, t := range ends {
-		e := newEvent("executionTerminated", -1, now)
+		e := event.New("executionTerminated", -1, now)
 		e.GetExecutionTerminated().Recurse = t.Recurse
 		if t.Reason != nil {
 			e.GetExecutionTerminated().Input = wrapperspb.String(*t.Reason)
@@ -130,7 +132,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 	if h.Wake {
 		// It has no effect.
 		send(instance, "", fmt.Sprintf("%s/%s/%d/wake", instance, h.ExecutionID, h.Checkpoint),
-			newEvent("orchestratorCompleted", -1, now))
+			event.New("orchestratorCompleted", -1, now))
 	}
 	return list, nil
 }
@@ -144,15 +146,15 @@ func completion(start, completed *Event) *message {
 	x := completed.GetExecutionCompleted()
 	var e *Event
 	if x.OrchestrationStatus == api.RUNTIME_STATUS_COMPLETED {
-		e = newEvent("subOrchestrationInstanceCompleted", -1, completed.Timestamp.AsTime())
+		e = event.New("subOrchestrationInstanceCompleted", -1, completed.Timestamp.AsTime())
 		c := e.GetSubOrchestrationInstanceCompleted()
 		c.TaskScheduledId, c.Result = parent.TaskScheduledId, x.Result
 	} else {
-		e = newEvent("subOrchestrationInstanceFailed", -1, completed.Timestamp.AsTime())
+		e = event.New("subOrchestrationInstanceFailed", -1, completed.Timestamp.AsTime())
 		f := e.GetSubOrchestrationInstanceFailed()
 		f.TaskScheduledId, f.FailureDetails = parent.TaskScheduledId, x.FailureDetails
 		if f.FailureDetails == nil {
-			f.FailureDetails = NewFailure("OrchestrationTerminated", "the sub-orchestration was terminated")
+			f.FailureDetails = event.NewFailure("OrchestrationTerminated", "the sub-orchestration was terminated")
 		}
 	}
 	return toParent(parent.GetOrchestrationInstance(), e)
@@ -180,7 +182,7 @@ func toParent(i interface {
 func openTasks(events []*Event) map[int32]int {
 	open := map[int32]int{}
 	for i, e := range events {
-		if id, ok := taskOf(e); ok {
+		if id, ok := event.TaskOf(e); ok {
 			delete(open, id)
 		} else if e.GetTaskScheduled() != nil || e.GetTimerCreated() != nil || e.GetSubOrchestrationInstanceCreated() != nil {
 			open[e.EventId] = i + 1
@@ -305,7 +307,7 @@ func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 		default:
 			etag = row.etag
 		}
-		if v, _ := payload(m.event); v != nil && len(v.Value) > inlineLimit {
+		if v, _ := event.PayloadOf(m.event); v != nil && len(v.Value) > inlineLimit {
 			m.Blob = m.payloadName(v.Value)
 			if err := b.payloads.put(ctx, m.Blob, v.Value); err != nil {
 				return err
@@ -339,10 +341,10 @@ func (b *Backend) hasEnded(ctx context.Context, instance, startID string) (bool,
 // refuseChild reports to a parent that its sub-orchestration cannot start, because an instance with the ID is running.
 func (b *Backend) refuseChild(ctx context.Context, m *message) error {
 	parent := m.event.GetExecutionStarted().GetParentInstance()
-	e := newEvent("subOrchestrationInstanceFailed", -1, b.clock.Now())
+	e := event.New("subOrchestrationInstanceFailed", -1, b.clock.Now())
 	x := e.GetSubOrchestrationInstanceFailed()
 	x.TaskScheduledId = parent.GetTaskScheduledId()
-	x.FailureDetails = NewFailure("OrchestrationAlreadyExists",
+	x.FailureDetails = event.NewFailure("OrchestrationAlreadyExists",
 		fmt.Sprintf("an instance with the ID %q is running", m.Instance))
 	_, err := b.send(ctx, outgoing{message: toParent(parent.GetOrchestrationInstance(), e)})
 	return err

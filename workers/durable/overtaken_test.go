@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -108,7 +106,7 @@ func TestInstanceIsReadWhileItChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHub(t, lazulitest.Start(t), nil)
-			c := h.run(registry(t, map[string]task.Orchestrator{"again": func(ctx *task.OrchestrationContext) (any, error) {
+			c := h.run(registry(t, workflows{"again": func(ctx *durable.Context) (any, error) {
 				var round int
 				if err := ctx.GetInput(&round); err != nil {
 					return nil, err
@@ -148,7 +146,7 @@ func TestSameTextsHaveBlobsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)
 	large, raw := `"`+strings.Repeat("a", 100_000)+`"`, "no text of a row\x00"
-	c := h.run(registry(t, map[string]task.Orchestrator{"same": func(ctx *task.OrchestrationContext) (any, error) {
+	c := h.run(registry(t, workflows{"same": func(ctx *durable.Context) (any, error) {
 		ctx.SetCustomStatus(raw)
 		if err := ctx.WaitForSingleEvent("go", -1).Await(nil); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
@@ -27,7 +28,7 @@ func (b *Backend) ownResult(w *activity, m *message) *received {
 	if b.running() == nil || !b.leases.owns(i) || b.sessions.count(i) >= b.options.MaxBuffered {
 		return nil
 	}
-	m.Type = eventType(m.event)
+	m.Type = event.Type(m.event)
 	own := &ownResult{b: b, work: w}
 	r := &received{message: m, queue: b.control[i], attempts: 1, partition: i, own: own}
 	own.timer = time.AfterFunc(ownResultFor, func() { own.keep(r) })

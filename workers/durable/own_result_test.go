@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
@@ -28,16 +26,16 @@ func TestResultsThatWaitBecomeMessages(t *testing.T) {
 	ran := map[string]int{}
 	blocked, second := make(chan struct{}), make(chan struct{})
 	once := sync.OnceFunc(func() { close(blocked) })
-	c := h.run(registry(t, map[string]task.Orchestrator{"two": func(ctx *task.OrchestrationContext) (any, error) {
-		one, two := ctx.CallActivity("note", task.WithActivityInput("one")),
-			ctx.CallActivity("note", task.WithActivityInput("two"))
+	c := h.run(registry(t, workflows{"two": func(ctx *durable.Context) (any, error) {
+		one, two := ctx.CallActivity("note", durable.WithInput("one")),
+			ctx.CallActivity("note", durable.WithInput("two"))
 		if err := one.Await(nil); err != nil {
 			return nil, err
 		}
 		once()
 		<-second // Its session is in use while the second result comes.
 		return nil, two.Await(nil)
-	}}, map[string]task.Activity{"note": func(ctx task.ActivityContext) (any, error) {
+	}}, activities{"note": func(ctx activityContext) (any, error) {
 		var what string
 		if err := ctx.GetInput(&what); err != nil {
 			return nil, err
@@ -96,12 +94,12 @@ func TestDeathBetweenResultAndWhatFollows(t *testing.T) {
 	check.OK(t, err)
 	first := *h
 	first.options.Storage = storage
-	r := registry(t, map[string]task.Orchestrator{"two": func(ctx *task.OrchestrationContext) (any, error) {
-		if err := ctx.CallActivity("double", task.WithActivityInput(1)).Await(nil); err != nil {
+	r := registry(t, workflows{"two": func(ctx *durable.Context) (any, error) {
+		if err := ctx.CallActivity("double", durable.WithInput(1)).Await(nil); err != nil {
 			return nil, err
 		}
-		return nil, ctx.CallActivity("double", task.WithActivityInput(2)).Await(nil)
-	}}, map[string]task.Activity{"double": func(ctx task.ActivityContext) (any, error) {
+		return nil, ctx.CallActivity("double", durable.WithInput(2)).Await(nil)
+	}}, activities{"double": func(ctx activityContext) (any, error) {
 		check.Eventually(t, func() bool { return h.waiting() == 0 }, "the start message is gone")
 		return double(ctx)
 	}})

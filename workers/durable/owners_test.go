@@ -12,7 +12,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/microsoft/durabletask-go/backend"
-	"github.com/microsoft/durabletask-go/task"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lazuli-storage/lazuli/lazulitest"
@@ -169,18 +168,18 @@ func TestTwoOwnersNeverBothCommit(t *testing.T) {
 	clock := lazulitest.NewClock()
 	h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
 	o := &owners{t: t, clock: clock, began: time.Now(),
-		executor: task.NewTaskExecutor(registry(t, map[string]task.Orchestrator{
-			"steps": func(ctx *task.OrchestrationContext) (any, error) {
+		executor: registry(t, workflows{
+			"steps": func(ctx *durable.Context) (any, error) {
 				sum := 0
 				for i := range steps {
 					var v int
-					if err := ctx.CallActivity("double", task.WithActivityInput(1<<i)).Await(&v); err != nil {
+					if err := ctx.CallActivity("double", durable.WithInput(1<<i)).Await(&v); err != nil {
 						return nil, err
 					}
 					sum += v
 				}
 				return sum, nil
-			}}, map[string]task.Activity{"double": double}))}
+			}}, activities{"double": double})}
 	both := []*durable.Backend{h.backend(), h.backend()}
 	c := both[0].Client()
 

@@ -8,35 +8,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/workers"
 )
-
-// WorkKind is the kind of work that a worker takes.
-type WorkKind string
-
-// The kinds of work.
-const (
-	WorkOrchestration WorkKind = "orchestration"
-	WorkActivity      WorkKind = "activity"
-	WorkEntity        WorkKind = "entity"
-)
-
-// Acceptor is an executor that does not take all work. Work that it does not take waits, and is offered again after
-// Backend.Offer.
-type Acceptor interface {
-	// Accepts reports whether the executor takes work of the name and version, which is empty for work without one.
-	Accepts(kind WorkKind, name, version string) bool
-}
 
 // errNotAccepted means that the executor does not take the work.
 var errNotAccepted = errors.New("no worker takes the work")
 
 // accepts reports whether this process takes work.
-func (b *Backend) accepts(kind WorkKind, name, version string) bool {
+func (b *Backend) accepts(kind workkind.Kind, name, version string) bool {
 	b.mu.Lock()
 	a, entities := b.acceptor, b.runsEntities
 	b.mu.Unlock()
-	if kind == WorkEntity && entities == nil {
+	if kind == workkind.Entity && entities == nil {
 		return false
 	}
 	return a == nil || a.Accepts(kind, name, version)
@@ -53,7 +37,8 @@ const (
 
 // Unmatched is work that no connected worker takes.
 type Unmatched struct {
-	Kind          WorkKind
+	// Kind is "orchestration", "activity" or "entity".
+	Kind          string
 	Name, Version string
 	// Instances is the number of instances, that activities or entities wait.
 	Instances int
@@ -63,7 +48,7 @@ type Unmatched struct {
 
 type parked struct {
 	message                 *received
-	kind                    WorkKind
+	kind                    workkind.Kind
 	name, version, instance string
 	since, until            time.Time
 }
@@ -88,7 +73,7 @@ const (
 )
 
 // park gives messages of work that no worker of this process takes to another app that has the function, or hides them.
-func (b *Backend) park(kind WorkKind, name, version string, list []*received) {
+func (b *Backend) park(kind workkind.Kind, name, version string, list []*received) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	if b.apps != nil {
@@ -105,7 +90,7 @@ func (b *Backend) park(kind WorkKind, name, version string, list []*received) {
 }
 
 // hideParked hides a message of work that no worker takes.
-func (b *Backend) hideParked(ctx context.Context, kind WorkKind, name, version string, r *received) {
+func (b *Backend) hideParked(ctx context.Context, kind workkind.Kind, name, version string, r *received) {
 	now, pause := b.clock.Now(), min(parkFirst*time.Duration(max(1, r.attempts)), parkLast)
 	if err := r.hide(ctx, pause, false); err != nil {
 		r.release()
@@ -133,13 +118,13 @@ func separateOwn(list []*received) (others, own []*received) {
 }
 
 func (b *Backend) parkActivity(name, version string, r *received) {
-	b.park(WorkActivity, name, version, []*received{r})
-	b.offerAccepted(WorkActivity, name, version)
+	b.park(workkind.Activity, name, version, []*received{r})
+	b.offerAccepted(workkind.Activity, name, version)
 }
 
 // offerAccepted offers parked work if this process takes it by now: an Offer that came between the refusal and the
 // parking has not seen it. The session of the work must be over.
-func (b *Backend) offerAccepted(kind WorkKind, name, version string) {
+func (b *Backend) offerAccepted(kind workkind.Kind, name, version string) {
 	if b.accepts(kind, name, version) {
 		b.unpark(func(w parked) bool { return w.kind == kind && w.name == name && w.version == version })
 	}
@@ -215,7 +200,7 @@ func (b *Backend) Unmatched() []Unmatched {
 	b.parking.mu.Lock()
 	defer b.parking.mu.Unlock()
 	type key struct {
-		kind          WorkKind
+		kind          workkind.Kind
 		name, version string
 	}
 	found := map[key]*Unmatched{}
@@ -225,7 +210,7 @@ func (b *Backend) Unmatched() []Unmatched {
 		k := key{w.kind, w.name, w.version}
 		u := found[k]
 		if u == nil {
-			u = &Unmatched{Kind: w.kind, Name: w.name, Version: w.version, Since: w.since}
+			u = &Unmatched{Kind: string(w.kind), Name: w.name, Version: w.version, Since: w.since}
 			found[k] = u
 		}
 		if w.since.Before(u.Since) {
@@ -233,7 +218,7 @@ func (b *Backend) Unmatched() []Unmatched {
 		}
 		// Several messages can wait for one instance. Each activity is a message of its own.
 		one := parked{kind: w.kind, name: w.name, version: w.version, instance: w.instance}
-		if w.kind == WorkActivity || !counted[one] {
+		if w.kind == workkind.Activity || !counted[one] {
 			u.Instances++
 		}
 		counted[one] = true

@@ -3,6 +3,8 @@ package durable
 import (
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 )
 
 // The log says once that work of a function is pending, after a while, and again after a longer one.
@@ -18,7 +20,7 @@ func TestPendingWorkIsSaid(t *testing.T) {
 	}{{0, "a", false}, {10 * time.Second, "a", false}, {30 * time.Second, "a", true}, {time.Minute, "a", false},
 		{time.Minute, "b", true}, {11 * time.Minute, "a", true}} {
 		now := at.Add(test.after)
-		since, say := p.add(parked{r, WorkOrchestration, test.name, "", "i", now, now.Add(parkLast)})
+		since, say := p.add(parked{r, workkind.Orchestration, test.name, "", "i", now, now.Add(parkLast)})
 		if say != test.say || !since.Equal(at) {
 			t.Errorf("after %v, %s: said %v, pending since %v", test.after, test.name, say, since)
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
@@ -86,14 +88,14 @@ func (b *Backend) receive(ctx context.Context, q queue, n int, most *time.Durati
 }
 
 // runPartition receives the messages of a partition until ctx is done.
-func (b *Backend) runPartition(ctx context.Context, partition int) {
+func (b *Backend) runPartition(ctx context.Context, r *run, partition int) {
 	p := &poller{b: b, q: b.control[partition]}
 	for ctx.Err() == nil {
 		if b.sessions.count(partition) >= b.options.MaxBuffered {
 			sleep(ctx, systemClock{}, 5*time.Millisecond)
 			continue
 		}
-		p.poll(ctx, receiveMost, func(list []*received) { b.receiveControl(ctx, partition, list) })
+		p.poll(ctx, receiveMost, func(list []*received) { b.receiveControl(ctx, r, partition, list) })
 	}
 	b.giveBack(b.sessions.forget(partition))
 }
@@ -109,24 +111,37 @@ func (b *Backend) giveBack(list []*received) {
 	}
 }
 
-// receiveControl hands the messages of a partition to their sessions.
-func (b *Backend) receiveControl(ctx context.Context, partition int, list []*received) {
+// receiveControl hands the messages of a partition to their sessions. They were received in the run, which is nil in a
+// process that was not started.
+func (b *Backend) receiveControl(ctx context.Context, in *run, partition int, list []*received) {
 	now := b.clock.Now()
 	due := list[:0:0]
 	for _, r := range list {
 		if r.Due != nil && r.Due.After(now) {
-			b.delay(ctx, partition, r, r.Due.Sub(now))
+			b.delay(ctx, in, partition, r, r.Due.Sub(now))
 			continue
 		}
 		due = append(due, r)
 	}
-	b.sessions.add(partition, due)
+	b.handOver(partition, due)
+}
+
+// handOver hands messages to their sessions, or gives them back to the queue if the process has stopped: nothing here
+// would handle them, and they would be renewed, hidden from all others, as long as the process lives.
+func (b *Backend) handOver(partition int, list []*received) {
+	if !b.sessions.add(partition, list) {
+		b.giveBack(list)
+	}
 }
 
 // delay keeps a timer's message until it is due: in the queue for as long as a message can be hidden there, the last
 // moment here.
-func (b *Backend) delay(ctx context.Context, partition int, r *received, left time.Duration) {
+func (b *Backend) delay(ctx context.Context, in *run, partition int, r *received, left time.Duration) {
 	if left >= time.Second {
+		// The message was received: if the partition is lost meanwhile, it must not stay hidden as long as it is this
+		// process's.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
 		if err := r.hide(ctx, left, false); err != nil {
 			b.log.Warn("cannot delay a timer", "instance", r.Instance, "err", sdkerr.Short(err))
 			r.release()
@@ -134,12 +149,13 @@ func (b *Backend) delay(ctx context.Context, partition int, r *received, left ti
 		return
 	}
 	work, until := &b.background, b.life
-	if run := b.running(); run != nil { // whose end gives back what the sessions have by then
-		work, until = &run.all, run.ctx
+	// The run in which it was received, not the one of this moment: a stop that has begun since waits for it.
+	if in != nil {
+		work, until = &in.all, in.ctx
 	}
 	work.Go(func() {
 		if sleep(until, b.clock, left) {
-			b.sessions.add(partition, []*received{r})
+			b.handOver(partition, []*received{r})
 		} else {
 			b.giveBack([]*received{r})
 		}
@@ -244,10 +260,10 @@ func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work
 			b.finishWork(ctx, item)
 			return nil, nil
 		}
-		if name, version := item.workflow(); !b.accepts(WorkOrchestration, name, version) {
-			b.park(WorkOrchestration, name, version, list)
+		if name, version := item.workflow(); !b.accepts(workkind.Orchestration, name, version) {
+			b.park(workkind.Orchestration, name, version, list)
 			b.sessions.done(w, list)
-			b.offerAccepted(WorkOrchestration, name, version)
+			b.offerAccepted(workkind.Orchestration, name, version)
 			return nil, nil
 		}
 		return item, nil
@@ -324,29 +340,29 @@ func (b *Backend) fill(ctx context.Context, instance string, m *message) (verdic
 // substitute replaces the result of a task that cannot be read by a failure, so that the workflow does not wait without
 // a limit.
 func (b *Backend) substitute(m *message, reason error) bool {
-	at, failure := m.event.Timestamp.AsTime(), NewFailure(payloadLost, reason.Error())
-	if c := extraOf(m.event).GetEntityOperationCompleted(); c != nil {
+	at, failure := m.event.Timestamp.AsTime(), event.NewFailure(payloadLost, reason.Error())
+	if c := event.ExtraOf(m.event).GetEntityOperationCompleted(); c != nil {
 		x, err := operationFailed(c.RequestId, failure)
 		if err != nil {
 			return false
 		}
 		x.Timestamp = m.event.Timestamp
-		if m.event, err = FromProtocol(x); err != nil {
+		if m.event, err = event.FromProtocol(x); err != nil {
 			return false
 		}
 		m.Blob, m.Field = "", ""
 		return true
 	}
-	id, ok := taskOf(m.event)
+	id, ok := event.TaskOf(m.event)
 	if !ok {
 		return false
 	}
 	if m.event.GetTaskCompleted() != nil {
-		m.event = newEvent("taskFailed", -1, at)
+		m.event = event.New("taskFailed", -1, at)
 		x := m.event.GetTaskFailed()
 		x.TaskScheduledId, x.FailureDetails = id, failure
 	} else {
-		m.event = newEvent("subOrchestrationInstanceFailed", -1, at)
+		m.event = event.New("subOrchestrationInstanceFailed", -1, at)
 		x := m.event.GetSubOrchestrationInstanceFailed()
 		x.TaskScheduledId, x.FailureDetails = id, failure
 	}

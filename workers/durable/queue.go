@@ -25,6 +25,9 @@ const maxDelay = 6 * 24 * time.Hour
 // message is hidden meanwhile, and a copy is dropped.
 const deleteLinger = 50 * time.Millisecond
 
+// pollTimeout limits a request for messages once they are not wanted any more.
+const pollTimeout = 10 * time.Second
+
 // queue is one queue of a hub.
 type queue struct {
 	client     *azqueue.QueueClient
@@ -93,8 +96,21 @@ func (r *received) expire(now time.Time) {
 func (q queue) receive(ctx context.Context, n int, most time.Duration, stop <-chan struct{}) (list, bad []*received,
 	waited bool, err error) {
 	asked := q.clock.Now()
-	if most > 0 {
-		ctx = context.WithoutCancel(ctx) // stop ends it, without loss
+	// A request that is cancelled may have received messages, which then stay hidden: stop ends one that waits, and one
+	// that does not wait is answered soon.
+	end := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if most == 0 {
+		defer context.AfterFunc(end, func() {
+			limit := time.NewTimer(pollTimeout)
+			defer limit.Stop()
+			select {
+			case <-limit.C:
+				cancel()
+			case <-ctx.Done():
+			}
+		})()
 	}
 	got, waited, err := messages.Receive(ctx, q.client, messages.Request{Most: n,
 		Lease: q.visibility, Wait: most, Stop: stop})

@@ -10,6 +10,7 @@ import (
 	"github.com/microsoft/durabletask-go/api"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 )
@@ -100,7 +101,7 @@ func (b *Backend) rewind(ctx context.Context, instance, reason, startID string) 
 }
 
 func rewoundEvent(at time.Time, reason string) *Event {
-	return newExtra(-1, at, func(e *protocol.HistoryEvent) {
+	return event.NewExtra(-1, at, func(e *protocol.HistoryEvent) {
 		x := &protocol.ExecutionRewoundEvent{}
 		if reason != "" {
 			x.Reason = wrapperspb.String(reason)
@@ -141,7 +142,7 @@ func rewound(events []*Event) (kept []*Event) {
 	}
 	for i, e := range events {
 		if drop[i] {
-			e = keep(removed, e)
+			e = event.Keep(event.Removed, e)
 		}
 		kept = append(kept, e)
 	}
@@ -166,7 +167,7 @@ func (b *Backend) terminateNow(ctx context.Context, instance, reason string) (bo
 			return false, err
 		}
 	}
-	e := newEvent("executionCompleted", -1, b.clock.Now())
+	e := event.New("executionCompleted", -1, b.clock.Now())
 	x := e.GetExecutionCompleted()
 	x.OrchestrationStatus = api.RUNTIME_STATUS_TERMINATED
 	if reason != "" {

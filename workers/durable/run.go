@@ -63,12 +63,13 @@ func (b *Backend) Start(ctx context.Context) error {
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	b.run, b.stopped = r, false
 	b.late.set(true)
+	b.sessions.set(true)
 	b.leases.gained = func(i int) { b.gained(r, i) }
 	b.leases.lost = func(i int) { r.lost(i) }
 	r.all.Go(func() { b.leases.run(r.ctx) })
 	r.all.Go(func() { b.activities.run(r.ctx, r.activities) })
 	if b.apps != nil {
-		r.all.Go(func() { b.apps.receiveShared(r.ctx, r.activities) })
+		r.all.Go(func() { b.apps.receiveShared(r) })
 	}
 	for range loaders {
 		r.all.Go(func() { b.loadAll(r) })
@@ -95,6 +96,7 @@ func (b *Backend) Stop(context.Context) error {
 	b.mu.Unlock()
 	r.cancel()
 	r.all.Wait()
+	b.sessions.set(false)
 	for i := range b.control { // what came into the sessions after the partitions were given up
 		b.giveBack(b.sessions.forget(i))
 	}
@@ -109,7 +111,7 @@ func (b *Backend) gained(r *run, i int) {
 	r.mu.Lock()
 	r.partitions[i] = cancel
 	r.mu.Unlock()
-	r.all.Go(func() { b.runPartition(ctx, i) })
+	r.all.Go(func() { b.runPartition(ctx, r, i) })
 }
 
 func (r *run) lost(i int) {

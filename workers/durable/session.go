@@ -18,6 +18,7 @@ type session struct {
 // sessions are the instances that have messages here.
 type sessions struct {
 	mu       sync.Mutex // guards the rest, and the sessions' fields
+	closed   bool       // after the backend's Stop, until it is started again
 	all      map[string]*session
 	ready    readyList   // sessions of workflows
 	entities readyList   // sessions of entities
@@ -67,10 +68,20 @@ func newSessions() *sessions {
 		entities: readyList{notEmpty: make(chan struct{}, 1)}, buffered: map[int]int{}}
 }
 
-// add hands messages to their sessions.
-func (s *sessions) add(partition int, list []*received) {
+// set opens the sessions for messages, or closes them.
+func (s *sessions) set(open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = !open
+}
+
+// add hands messages to their sessions. It takes none and returns false if the sessions are closed.
+func (s *sessions) add(partition int, list []*received) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
 	for _, r := range list {
 		w := s.all[r.Instance]
 		if w == nil {
@@ -85,6 +96,7 @@ func (s *sessions) add(partition int, list []*received) {
 			s.list(w).add(w)
 		}
 	}
+	return true
 }
 
 // next returns the next session of a workflow with messages, or nil.

@@ -41,16 +41,11 @@ var partitionsOwned = prometheus.NewDesc("lazuli_durable_partitions_owned",
 	"Partitions whose messages this process receives.", []string{"hub"}, nil)
 
 // Collector returns the backend's metrics, with the label hub.
-func (b *Backend) Collector() prometheus.Collector {
-	return Collectors(func() []*Backend { return []*Backend{b} })
-}
+func (b *Backend) Collector() prometheus.Collector { return collector{b} }
 
-// Collectors returns the metrics of several backends, whichever there are when they are asked for.
-func Collectors(backends func() []*Backend) prometheus.Collector { return collector(backends) }
+type collector struct{ b *Backend }
 
-type collector func() []*Backend
-
-// Describe implements prometheus.Collector.
+// Describe implements prometheus.Collector. The descriptions are the same for every backend.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range counters {
 		out <- prometheus.NewDesc(m.name, m.help, []string{"hub"}, nil)
@@ -60,19 +55,17 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	for _, b := range c() {
-		for _, m := range counters {
-			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(m.name, m.help, []string{"hub"}, nil),
-				prometheus.CounterValue,
-				float64(m.value(&b.stats).Load()), b.options.Hub)
-		}
-		b.mu.Lock()
-		l := b.leases
-		b.mu.Unlock()
-		owned := 0
-		if l != nil {
-			owned = len(l.ids())
-		}
-		out <- prometheus.MustNewConstMetric(partitionsOwned, prometheus.GaugeValue, float64(owned), b.options.Hub)
+	hub := c.b.options.Hub
+	for _, m := range counters {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(m.name, m.help, []string{"hub"}, nil),
+			prometheus.CounterValue, float64(m.value(&c.b.stats).Load()), hub)
 	}
+	c.b.mu.Lock()
+	l := c.b.leases
+	c.b.mu.Unlock()
+	owned := 0
+	if l != nil { // A backend that was not started owns nothing.
+		owned = len(l.ids())
+	}
+	out <- prometheus.MustNewConstMetric(partitionsOwned, prometheus.GaugeValue, float64(owned), hub)
 }

@@ -5,16 +5,18 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 )
 
 // The SDK for Python schedules the attempts of one activity under one number.
 func TestTaskNumbersAreUsedAgain(t *testing.T) {
 	t.Parallel()
-	scheduled := newEvent("taskScheduled", 1, time.Now())
-	failed := newEvent("taskFailed", -1, time.Now())
+	scheduled := event.New("taskScheduled", 1, time.Now())
+	failed := event.New("taskFailed", -1, time.Now())
 	failed.GetTaskFailed().TaskScheduledId = 1
-	events := []*Event{newEvent("executionStarted", -1, time.Now()), scheduled, failed,
-		newEvent("taskScheduled", 1, time.Now()), newEvent("timerCreated", 2, time.Now())}
+	events := []*Event{event.New("executionStarted", -1, time.Now()), scheduled, failed,
+		event.New("taskScheduled", 1, time.Now()), event.New("timerCreated", 2, time.Now())}
 	if diff := cmp.Diff(map[int32]int{1: 4, 2: 5}, openTasks(events)); diff != "" {
 		t.Errorf("open tasks (-want +got):\n%s", diff)
 	}

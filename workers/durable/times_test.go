@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -16,13 +14,12 @@ import (
 func TestTimesOfTimers(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)
-	r := task.NewTaskRegistry()
-	check.OK(t, r.AddOrchestratorN("timers", func(ctx *task.OrchestrationContext) (any, error) {
+	r := registry(t, workflows{"timers": func(ctx *durable.Context) (any, error) {
 		if err := ctx.CreateTimer(200 * time.Millisecond).Await(nil); err != nil {
 			return nil, err
 		}
 		return nil, ctx.WaitForSingleEvent("go", time.Hour).Await(nil)
-	}))
+	}}, nil)
 	c := h.run(r)
 	id := start(t, c, "timers", durable.StartOptions{})
 	steps := func() []durable.Step {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/microsoft/durabletask-go/task"
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -26,20 +25,20 @@ func TestWorkflowIsOneTrace(t *testing.T) {
 
 	h := newHub(t, lazulitest.Start(t), nil)
 	inActivity := make(chan trace.SpanContext, 1)
-	parent := map[string]task.Orchestrator{"parent": func(ctx *task.OrchestrationContext) (any, error) {
+	parent := workflows{"parent": func(ctx *durable.Context) (any, error) {
 		if err := ctx.CreateTimer(time.Millisecond).Await(nil); err != nil {
 			return nil, err
 		}
-		return nil, ctx.CallSubOrchestrator("child", task.WithSubOrchestrationInstanceID("kid")).Await(nil)
-	}, "child": func(ctx *task.OrchestrationContext) (any, error) {
+		return nil, ctx.CallSubOrchestrator("child", durable.WithInstanceID("kid")).Await(nil)
+	}, "child": func(ctx *durable.Context) (any, error) {
 		return nil, ctx.CallActivity("noteTrace").Await(nil)
 	}}
-	activities := map[string]task.Activity{"noteTrace": func(ctx task.ActivityContext) (any, error) {
-		inActivity <- trace.SpanContextFromContext(ctx.Context())
+	notes := activities{"noteTrace": func(ctx activityContext) (any, error) {
+		inActivity <- trace.SpanContextFromContext(ctx)
 		return nil, nil
 	}}
-	h.run(registry(t, parent, activities))
-	h.run(registry(t, parent, activities))
+	h.run(registry(t, parent, notes))
+	h.run(registry(t, parent, notes))
 	ctx, span := provider.Tracer("test").Start(t.Context(), "request")
 	c, err := durable.NewClient(ctx, h.options)
 	if err != nil {

@@ -1,21 +1,26 @@
 package durable_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/microsoft/durabletask-go/task"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/link"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -52,7 +57,7 @@ func (h *hub) newLosing(lazuli *lazulitest.Lazuli) (*hub, *losing) {
 	return &other, c
 }
 
-func waits(ctx *task.OrchestrationContext) (any, error) {
+func waits(ctx *durable.Context) (any, error) {
 	return nil, ctx.WaitForSingleEvent("go", -1).Await(nil)
 }
 
@@ -64,7 +69,7 @@ func TestDeathBeforeTheRow(t *testing.T) {
 	h.options.Visibility = time.Second
 	first, transport := h.newLosing(lazuli)
 	transport.rows.Store(true)
-	r := registry(t, map[string]task.Orchestrator{"waits": waits}, nil)
+	r := registry(t, workflows{"waits": waits}, nil)
 	first.run(r)
 	c := h.backend().Client()
 	id := start(t, c, "waits", durable.StartOptions{})
@@ -86,7 +91,7 @@ func TestDeathBeforeTheRow(t *testing.T) {
 func TestStartWhoseSenderIsSlow(t *testing.T) {
 	clock := lazulitest.NewClock()
 	h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
-	c := h.run(registry(t, map[string]task.Orchestrator{"fine": func(*task.OrchestrationContext) (any, error) {
+	c := h.run(registry(t, workflows{"fine": func(*durable.Context) (any, error) {
 		return nil, nil
 	}}, nil))
 	defer fault.Activate(fault.NewPlan(fault.Rule{Point: "durable/after-start-message", On: 1,
@@ -137,12 +142,12 @@ func TestRewindIsCutOff(t *testing.T) {
 			clock := lazulitest.NewClock()
 			h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
 			var healed atomic.Bool
-			c := h.run(registry(t, map[string]task.Orchestrator{
-				"parent": func(ctx *task.OrchestrationContext) (any, error) {
-					return nil, ctx.CallSubOrchestrator("child", task.WithSubOrchestrationInstanceID("kid")).Await(nil)
+			c := h.run(registry(t, workflows{
+				"parent": func(ctx *durable.Context) (any, error) {
+					return nil, ctx.CallSubOrchestrator("child", durable.WithInstanceID("kid")).Await(nil)
 				},
-				"child": func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("bad").Await(nil) },
-			}, map[string]task.Activity{"bad": func(task.ActivityContext) (any, error) {
+				"child": func(ctx *durable.Context) (any, error) { return nil, ctx.CallActivity("bad").Await(nil) },
+			}, activities{"bad": func(activityContext) (any, error) {
 				if !healed.Load() {
 					return nil, errors.New("ill")
 				}
@@ -225,9 +230,9 @@ func TestRewindDoesNotSignalAgain(t *testing.T) {
 func TestTerminateNowIsCutOff(t *testing.T) {
 	clock := lazulitest.NewClock()
 	h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
-	c := h.run(registry(t, map[string]task.Orchestrator{
-		"parent": func(ctx *task.OrchestrationContext) (any, error) {
-			return nil, ctx.CallSubOrchestrator("waits", task.WithSubOrchestrationInstanceID("kid")).Await(nil)
+	c := h.run(registry(t, workflows{
+		"parent": func(ctx *durable.Context) (any, error) {
+			return nil, ctx.CallSubOrchestrator("waits", durable.WithInstanceID("kid")).Await(nil)
 		},
 		"waits": waits,
 	}, nil))
@@ -251,32 +256,133 @@ func TestTerminateNowIsCutOff(t *testing.T) {
 	ended(t, c, "kid", "Terminated")
 }
 
+// control returns the messages in the control queues, and how many of the queues have a visible one.
+func (h *hub) control() (all []string, visible int) {
+	h.t.Helper()
+	for i := range 4 {
+		name := fmt.Sprintf("test-control-%02d", i)
+		all = append(all, h.account.Messages(name)...)
+		got, err := h.account.Queues.NewQueueClient(name).PeekMessage(h.t.Context(), nil)
+		check.OK(h.t, err)
+		visible += len(got.Messages)
+	}
+	return all, visible
+}
+
 // A process stops while it holds a timer that is almost due: another one gets it.
 func TestStopWithATimerAtHand(t *testing.T) {
 	t.Parallel()
 	clock := lazulitest.NewClock()
 	h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
-	r := registry(t, map[string]task.Orchestrator{"sleeps": func(ctx *task.OrchestrationContext) (any, error) {
+	r := registry(t, workflows{"sleeps": func(ctx *durable.Context) (any, error) {
 		return nil, ctx.CreateTimer(900 * time.Millisecond).Await(nil)
 	}}, nil)
 	b := h.backend()
-	w := b.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{})
+	w := b.NewWorker(r, durable.WorkerOptions{})
 	check.OK(t, w.Start(t.Context()))
 	c := b.Client()
 	id := start(t, c, "sleeps", durable.StartOptions{})
 	check.Eventually(t, func() bool {
-		visible := 0
-		var all []string
-		for i := range 4 {
-			name := fmt.Sprintf("test-control-%02d", i)
-			all = append(all, h.account.Messages(name)...)
-			got, err := h.account.Queues.NewQueueClient(name).PeekMessage(t.Context(), nil)
-			check.OK(t, err)
-			visible += len(got.Messages)
-		}
+		all, visible := h.control()
 		return visible == 0 && len(all) == 1 && strings.Contains(all[0], "TimerFired")
 	}, "the timer is received")
 	check.OK(t, w.Shutdown(t.Context()))
+	h.run(r)
+	check.Eventually(t, func() bool {
+		clock.Advance(100 * time.Millisecond)
+		i, err := c.Get(t.Context(), id)
+		check.OK(t, err)
+		return i.Status == "Completed"
+	}, "the timer fires")
+}
+
+// keeping is a transport that keeps the first answer with a timer back until the process stops: until a request ends a
+// wait, or releases the lease of a partition.
+type keeping struct {
+	next     *http.Client
+	plain    bool          // the service lets no request wait
+	kept     chan struct{} // closed when the answer is kept
+	released chan struct{} // closed by the request
+	keep     func()
+	release  func()
+}
+
+func newKeeping(next *http.Client, plain bool) *keeping {
+	c := &keeping{next: next, plain: plain, kept: make(chan struct{}), released: make(chan struct{})}
+	c.keep = sync.OnceFunc(func() {
+		close(c.kept)
+		<-c.released
+	})
+	c.release = sync.OnceFunc(func() { close(c.released) })
+	return c
+}
+
+// Do implements policy.Transporter.
+func (c *keeping) Do(r *http.Request) (*http.Response, error) {
+	// The SDK writes this header in small letters, so that Get does not find it.
+	action := "x-ms-lease-action"
+	if r.Header.Get(longpoll.ReleaseHeader) != "" || slices.Equal(r.Header[action], []string{"release"}) {
+		c.release()
+	}
+	do := c.next.Do
+	if c.plain {
+		do = link.Plain{Next: c.next}.Do
+	}
+	answer, err := do(r)
+	if err != nil || r.Method != http.MethodGet || r.URL.Query().Has("peekonly") {
+		return answer, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	if bytes.Contains(text, []byte("TimerFired")) {
+		c.keep()
+	}
+	if c.plain && r.Context().Err() != nil { // A connection that is cut loses the answer.
+		return nil, r.Context().Err()
+	}
+	return answer, nil
+}
+
+// A process stops while the answer with a timer that is almost due is under way: another one gets it, and it does not
+// stay with the one that has stopped.
+func TestStopWithATimerUnderWay(t *testing.T) {
+	t.Parallel()
+	for name, plain := range map[string]bool{"in a wait": false, "in a poll": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stopWithATimerUnderWay(t, plain)
+		})
+	}
+}
+
+func stopWithATimerUnderWay(t *testing.T, plain bool) {
+	clock := lazulitest.NewClock()
+	lazuli := lazulitest.Start(t, lazulitest.WithFakeClock(clock))
+	h := newHub(t, lazuli, clock)
+	transport := newKeeping(lazuli.Client(), plain)
+	storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(transport))
+	check.OK(t, err)
+	first := *h
+	first.options.Storage = storage
+	r := registry(t, workflows{"sleeps": func(ctx *durable.Context) (any, error) {
+		return nil, ctx.CreateTimer(900 * time.Millisecond).Await(nil)
+	}}, nil)
+	b := first.backend()
+	w := b.NewWorker(r, durable.WorkerOptions{})
+	check.OK(t, w.Start(t.Context()))
+	c := h.backend().Client()
+	id := start(t, c, "sleeps", durable.StartOptions{})
+	<-transport.kept
+	check.Eventually(t, func() bool { all, _ := h.control(); return len(all) == 1 }, "the start is deleted")
+	check.OK(t, w.Shutdown(t.Context()))
+	// The clock stands still: the message is given back, and not only left to appear again by itself.
+	if all, visible := h.control(); visible != 1 || len(all) != 1 {
+		t.Errorf("after the stop %d of the messages %q are visible", visible, all)
+	}
 	h.run(r)
 	check.Eventually(t, func() bool {
 		clock.Advance(100 * time.Millisecond)

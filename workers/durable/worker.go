@@ -9,6 +9,8 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/call"
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
@@ -30,8 +32,8 @@ func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHub
 	set(&o.MaxEntities, 32)
 	run, log := executor{x, b}, engineLog{b.log}
 	b.mu.Lock()
-	b.runsEntities, _ = x.(EntityExecutor)
-	if b.acceptor, _ = x.(Acceptor); b.acceptor == nil && b.apps != nil {
+	b.runsEntities, _ = x.(entitybatch.Executor)
+	if b.acceptor, _ = x.(workkind.Acceptor); b.acceptor == nil && b.apps != nil {
 		b.acceptor = b.apps
 	}
 	b.maxEntities = o.MaxEntities
@@ -52,9 +54,6 @@ type settling struct {
 // Shutdown implements backend.TaskHubWorker.
 func (w settling) Shutdown(ctx context.Context) error {
 	err := w.TaskHubWorker.Shutdown(ctx)
-	for i := range w.b.control { // results of activities that ended during the stop
-		w.b.giveBack(w.b.sessions.forget(i))
-	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -130,9 +129,6 @@ func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *Eve
 	if run.stopped != nil {
 		return nil, run.stopped
 	}
-	if f := result.GetTaskFailed(); err == nil && f != nil && run.failed != nil {
-		f.FailureDetails = failureOf(run.failed)
-	}
 	return result, err
 }
 
@@ -144,18 +140,6 @@ func (a *activities) execution(instance string, task int32) string {
 		return n.first.Execution
 	}
 	return ""
-}
-
-// ActivityTrace returns the W3C trace context that an activity which runs here was scheduled with; empty if it has
-// none.
-func (b *Backend) ActivityTrace(instance string, task int32) (parent, state string) {
-	b.activities.mu.Lock()
-	defer b.activities.mu.Unlock()
-	if n := b.activities.running[activityName(instance, task)]; n != nil {
-		t := n.first.event.GetTaskScheduled().GetParentTraceContext()
-		return t.GetTraceParent(), t.GetTraceState().GetValue()
-	}
-	return "", ""
 }
 
 func activityName(instance string, task int32) string { return fmt.Sprintf("%s/%d", instance, task) }

@@ -7,6 +7,8 @@
 //		durabletask.WithActivity("SayHello", SayHello),
 //	))
 //
+// Package task below it has the names of github.com/microsoft/durabletask-go/task that orchestrators use.
+//
 // What differs: workflows run in the app itself, on the storage account, where Azure Functions has its host run them;
 // so there is no gRPC endpoint to name, and the client has no connection to close. New programs have typed functions in
 // package durable.
@@ -19,10 +21,9 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durabletask/task"
 )
 
 // Durable is middleware that brings orchestrators and activities to an app, and a client to its handlers.

@@ -1,9 +1,8 @@
 package durabletask
 
 import (
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durabletask/task"
 )
 
 // Entity defines entities whose states are of the type S; see [durable.Entity].

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -24,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/archive"
@@ -477,16 +477,10 @@ func TestRegisterOwnType(t *testing.T) {
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	check.Eventually(t, func() bool {
 		stats := app.Stats()[0]
-		if stats.Succeeded == 1 && stats.Poisoned == 1 && stats.InFlight == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("timeout waiting: %+v", stats)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return stats.Succeeded == 1 && stats.Poisoned == 1 && stats.InFlight == 0
+	}, "one message is handled, one is poisoned")
 	if err := app.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}

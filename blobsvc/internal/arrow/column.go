@@ -31,7 +31,11 @@ func newColumn(k Kind) *Column {
 }
 
 func (c *Column) reset() {
-	c.rows, c.nulls, c.valid, c.data, c.offsets = 0, 0, c.valid[:0], c.data[:0], c.offsets[:0]
+	c.rows = 0
+	c.nulls = 0
+	c.valid = c.valid[:0]
+	c.data = c.data[:0]
+	c.offsets = c.offsets[:0]
 	if c.kind == String || c.kind == StringMap {
 		c.offsets = append(c.offsets, 0, 0, 0, 0)
 	}

@@ -2,7 +2,7 @@ package changefeed
 
 import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -25,7 +25,7 @@ const schema = `{"type":"record","name":"BlobChangeEvent","namespace":"com.micro
 const schemaVersion = 5
 
 // appendRecord appends an event as a record of schema.
-func appendRecord(b []byte, f *state.Event) []byte {
+func appendRecord(b []byte, f *record.Event) []byte {
 	b = avro.AppendLong(b, schemaVersion)
 	for _, s := range [...]string{
 		f.Topic(), f.Subject(), f.Type(), f.At.ISO(), f.ID(), f.Operation, f.ClientRequestID, f.RequestID, f.ETag.HexETag(),
@@ -64,7 +64,7 @@ func appendOptional(b []byte, s string) []byte {
 }
 
 // appendMap appends a map of strings.
-func appendMap(b []byte, list []state.Tag) []byte {
+func appendMap(b []byte, list []record.Tag) []byte {
 	b = avro.AppendMapHead(b, len(list))
 	for _, t := range list {
 		b = avro.AppendString(avro.AppendString(b, t.Key), t.Value)
@@ -73,7 +73,7 @@ func appendMap(b []byte, list []state.Tag) []byte {
 }
 
 // appendOptionalMap appends a union of null and a map of strings: null for an empty one.
-func appendOptionalMap(b []byte, list []state.Tag) []byte {
+func appendOptionalMap(b []byte, list []record.Tag) []byte {
 	if len(list) == 0 {
 		return avro.AppendLong(b, 0)
 	}
@@ -81,20 +81,20 @@ func appendOptionalMap(b []byte, list []state.Tag) []byte {
 }
 
 // appendProperties appends blobPropertiesUpdated.
-func appendProperties(b []byte, list []state.PropertyChange) []byte {
+func appendProperties(b []byte, list []record.PropertyChange) []byte {
 	if len(list) == 0 {
 		return avro.AppendLong(b, 0)
 	}
 	b = avro.AppendMapHead(avro.AppendLong(b, 1), len(list))
 	for _, p := range list {
 		b = appendMap(avro.AppendString(b, p.Name),
-			[]state.Tag{{Key: "current", Value: p.Current}, {Key: "previous", Value: p.Previous}})
+			[]record.Tag{{Key: "current", Value: p.Current}, {Key: "previous", Value: p.Previous}})
 	}
 	return avro.AppendMapEnd(b)
 }
 
 // appendTags appends blobTagsUpdated.
-func appendTags(b []byte, f *state.Event) []byte {
+func appendTags(b []byte, f *record.Event) []byte {
 	if !f.Tagged {
 		return avro.AppendLong(b, 0)
 	}

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -172,7 +173,7 @@ func (b *batch) begin() {
 }
 
 func (b *batch) segment(st *progress, status string) {
-	b.document(st, status, []string{state.ChangeFeedContainer + "/" + st.folder()})
+	b.document(st, status, []string{record.ChangeFeedContainer + "/" + st.folder()})
 }
 
 func (b *batch) document(st *progress, status string, paths []string) {
@@ -189,7 +190,7 @@ func (b *batch) document(st *progress, status string, paths []string) {
 
 // events adds an Avro block to the open file, after the file's header if it is the first. The marker between blocks
 // follows from the file's name, so it need not be stored.
-func (b *batch) events(st *progress, events []state.Event) {
+func (b *batch) events(st *progress, events []record.Event) {
 	marker := avro.Marker(md5.Sum([]byte(b.account + "/" + st.file())))
 	var out, records []byte
 	if st.Count == 1 {
@@ -203,7 +204,7 @@ func (b *batch) events(st *progress, events []state.Event) {
 }
 
 // commit puts the files in place.
-func (b *batch) commit(st *progress, events []state.Event) error {
+func (b *batch) commit(st *progress, events []record.Event) error {
 	if b.err != nil {
 		return b.err
 	}

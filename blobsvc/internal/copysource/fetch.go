@@ -13,9 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 const (
@@ -151,12 +152,12 @@ func readHead(b *state.SourceContent, resp *http.Response, rng state.Range) (err
 		b.Length = n
 	}
 	h := resp.Header
-	b.Blob.Kind, _ = state.ParseKind(h.Get("X-Ms-Blob-Type"))
+	b.Blob.Kind, _ = record.ParseKind(h.Get("X-Ms-Blob-Type"))
 	if b.Blob.Kind == 0 {
-		b.Blob.Kind = state.BlockBlob
+		b.Blob.Kind = record.BlockBlob
 	}
 	b.Blob.Sequence, _ = strconv.ParseInt(h.Get("X-Ms-Blob-Sequence-Number"), 10, 64)
-	b.Blob.Headers = state.Headers{ContentType: h.Get("Content-Type"), Encoding: h.Get("Content-Encoding"),
+	b.Blob.Headers = record.Headers{ContentType: h.Get("Content-Type"), Encoding: h.Get("Content-Encoding"),
 		Language: h.Get("Content-Language"), CacheControl: h.Get("Cache-Control"), Disposition: h.Get("Content-Disposition")}
 	b.Blob.Headers.DispositionSet = b.Blob.Headers.Disposition != ""
 	md5 := h.Get("X-Ms-Blob-Content-Md5")
@@ -169,7 +170,7 @@ func readHead(b *state.SourceContent, resp *http.Response, rng state.Range) (err
 	r := wire.Request{HTTP: &http.Request{Header: h}}
 	list, err := r.Metadata()
 	for _, m := range list {
-		b.Blob.Metadata = append(b.Blob.Metadata, state.Meta(m))
+		b.Blob.Metadata = append(b.Blob.Metadata, record.Meta(m))
 	}
 	return err
 }

@@ -10,7 +10,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -33,8 +34,8 @@ type pageList struct {
 // changes fetches the page ranges of the source's snapshot, of length bytes, that differ from an earlier snapshot, or
 // all page ranges if that is 0, and the ranges that were cleared. If the source no longer has the earlier snapshot, it
 // fetches all page ranges.
-func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.Ticks, length int64) (changed,
-	cleared []state.Span, err error) {
+func (f *Fetcher) changes(ctx context.Context, job *record.CopyJob, before ticks.Ticks, length int64) (changed,
+	cleared []record.Span, err error) {
 	if before != 0 {
 		changed, cleared, err = f.pageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
 		if !errors.Is(err, errNoDifference) {
@@ -47,12 +48,12 @@ func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.
 	at := int64(0)
 	for _, x := range changed {
 		if x.Start > at {
-			cleared = append(cleared, state.Span{Start: at, End: x.Start})
+			cleared = append(cleared, record.Span{Start: at, End: x.Start})
 		}
 		at = x.End
 	}
 	if at < length {
-		cleared = append(cleared, state.Span{Start: at, End: length})
+		cleared = append(cleared, record.Span{Start: at, End: length})
 	}
 	return changed, cleared, nil
 }
@@ -62,8 +63,8 @@ func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.
 var errNoDifference = errors.New("blobsvc: the source does not tell the difference to the earlier snapshot")
 
 // pageRanges reads all of Get Page Ranges. query is added to the source's address.
-func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query string, length int64) (changed,
-	cleared []state.Span, err error) {
+func (f *Fetcher) pageRanges(ctx context.Context, job *record.CopyJob, query string, length int64) (changed,
+	cleared []record.Span, err error) {
 	address, _, _ := strings.Cut(job.URL, "#")
 	address += "&comp=pagelist&maxresults=10000" + query // the address has a query: the snapshot
 	marker := ""
@@ -74,10 +75,10 @@ func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query stri
 		}
 		for _, l := range []struct {
 			from []struct{ Start, End int64 }
-			to   *[]state.Span
+			to   *[]record.Span
 		}{{page.PageRange, &changed}, {page.ClearRange, &cleared}} {
 			for _, r := range l.from {
-				x := state.Span{Start: r.Start, End: r.End + 1}
+				x := record.Span{Start: r.Start, End: r.End + 1}
 				if n := len(*l.to); x.Start < 0 || x.Start >= x.End || x.End > length || x.Start%state.PageSize != 0 ||
 					x.End%state.PageSize != 0 || n > 0 && x.Start < (*l.to)[n-1].End {
 					return nil, nil, errSourcePages

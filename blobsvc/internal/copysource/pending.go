@@ -10,10 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 const (
@@ -82,7 +83,7 @@ func (p *Copier) Resume() error {
 }
 
 // Start runs a job in the background, unless it runs already.
-func (p *Copier) Start(job *state.CopyJob) {
+func (p *Copier) Start(job *record.CopyJob) {
 	ctx, cancel := context.WithCancel(p.root)
 	p.mu.Lock()
 	if p.running[job.ID] != nil {
@@ -136,7 +137,7 @@ func (p *Copier) StopAll() {
 }
 
 // run completes a copy, or leaves it pending when ctx ends.
-func (p *Copier) run(ctx context.Context, job *state.CopyJob) {
+func (p *Copier) run(ctx context.Context, job *record.CopyJob) {
 	pause := p.Pause
 	for attempt := 1; ; attempt++ {
 		moved, err := p.transfer(ctx, job)
@@ -181,8 +182,8 @@ func (p *Copier) describe(err error) string {
 }
 
 // transfer fetches the rest of a copy and completes it. moved is set if a chunk arrived.
-func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, err error) {
-	var b state.Blob
+func (p *Copier) transfer(ctx context.Context, job *record.CopyJob) (moved bool, err error) {
+	var b record.Blob
 	stored, err := p.State.Copies.Load(job, &b)
 	if err != nil {
 		return false, err
@@ -206,7 +207,7 @@ func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, 
 }
 
 // fetch fetches the content of a source from an offset on, in chunks.
-func (p *Copier) fetch(ctx context.Context, job *state.CopyJob, b *state.Blob, at int64) (moved bool, err error) {
+func (p *Copier) fetch(ctx context.Context, job *record.CopyJob, b *record.Blob, at int64) (moved bool, err error) {
 	total := b.Copy.Total
 	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: at, End: state.OpenEnd},
 		job.ETag)
@@ -234,7 +235,7 @@ func (p *Copier) fetch(ctx context.Context, job *state.CopyJob, b *state.Blob, a
 }
 
 // store makes n bytes of a source durable. The caller closes the upload.
-func (p *Copier) store(job *state.CopyJob, id encryption.ID, r io.Reader, n int64) (*content.Upload, error) {
+func (p *Copier) store(job *record.CopyJob, id encryption.ID, r io.Reader, n int64) (*content.Upload, error) {
 	sealer, err := p.Scopes.NewSealer(job.Account, id, nil)
 	if err != nil {
 		return nil, err
@@ -256,13 +257,13 @@ func Broken(err error) error {
 // transferSnapshot fetches the rest of an incremental copy and completes it. It fetches only the pages that differ from
 // the snapshot that was copied before, according to the source's Get Page Ranges. A copy that continues requests the
 // ranges again and skips the part that has arrived; the source is a snapshot and does not change.
-func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *state.Blob) (moved bool, err error) {
+func (p *Copier) transferSnapshot(ctx context.Context, job *record.CopyJob, b *record.Blob) (moved bool, err error) {
 	changed, cleared, err := p.Sources.changes(ctx, job, b.Incremental.Last, b.Copy.Total)
 	if err != nil {
 		return false, err
 	}
 	for at := b.Copy.Copied; ; {
-		var batch []state.Span
+		var batch []record.Span
 		if batch, changed = nextBatch(changed, at); len(batch) == 0 {
 			break
 		}
@@ -281,8 +282,8 @@ func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *st
 }
 
 // fetchSpans stores ranges of the source durably, one after another. The caller closes the upload.
-func (p *Copier) fetchSpans(ctx context.Context, job *state.CopyJob, b *state.Blob,
-	batch []state.Span) (*content.Upload, error) {
+func (p *Copier) fetchSpans(ctx context.Context, job *record.CopyJob, b *record.Blob,
+	batch []record.Span) (*content.Upload, error) {
 	first, last := batch[0].Start, batch[len(batch)-1].End
 	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: first, End: last - 1},
 		job.ETag)

@@ -3,7 +3,7 @@ package copysource
 import (
 	"io"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 const (
@@ -15,7 +15,7 @@ const (
 
 // nextBatch returns the ranges from the front of a list that one request fetches. The ranges before the offset at have
 // arrived.
-func nextBatch(list []state.Span, at int64) (batch, rest []state.Span) {
+func nextBatch(list []record.Span, at int64) (batch, rest []record.Span) {
 	var bytes int64
 	for len(list) > 0 && bytes < copyChunk && len(batch) < maxSpansAtOnce {
 		x := list[0]
@@ -43,7 +43,7 @@ func nextBatch(list []state.Span, at int64) (batch, rest []state.Span) {
 type spanReader struct {
 	r     io.Reader
 	at    int64 // the offset of the next byte of r
-	spans []state.Span
+	spans []record.Span
 }
 
 // Read implements io.Reader.

@@ -3,9 +3,9 @@ package endpoint
 import (
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
 )
 
 // Hierarchical reports whether the account has a hierarchical namespace.

@@ -3,7 +3,8 @@ package endpoint
 import (
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -18,7 +19,7 @@ func (c *Call) SendChanged(changed ticks.Ticks) {
 }
 
 // SendLease sets the headers about a lease.
-func (c *Call) SendLease(l state.Lease) {
+func (c *Call) SendLease(l lease.Lease) {
 	l = l.At(c.Ticks())
 	c.Set("x-ms-lease-status", l.Status())
 	if c.AnswerVersion() < v20120212 {
@@ -46,7 +47,7 @@ func (c *Call) SendOverrides() {
 }
 
 // SendAccessTime sets the header with the last access time, where it is tracked.
-func (c *Call) SendAccessTime(b *state.Blob) {
+func (c *Call) SendAccessTime(b *record.Blob) {
 	if c.Accounts.Blob(c.Account).AccessTimes && b.Accessed != 0 {
 		c.Set("x-ms-last-access-time", b.Accessed.RFC1123())
 	}

@@ -8,10 +8,10 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 )
 
 // MiB is a mebibyte.
@@ -120,10 +120,13 @@ func (c *Call) receiveBody(w *state.Write, n int64, existing bool,
 	if err != nil {
 		return nil, err
 	}
+	// Answers of these versions have a CRC64 of the body, so it is computed while the body is stored and not in a second
+	// pass.
 	o := content.Options{CRC64: sent.HasCRC || c.EffectiveVersion() >= V20190202}
 	if o.Sealer, err = c.State.Blobs.Sealer(w, existing); err != nil {
 		return nil, err
 	}
+	// Computed only if it is asked for or stored: it is slower than the disk.
 	o.MD5 = wantMD5(o.Sealer) || sent.MD5 != nil || !o.CRC64
 	var u *content.Upload
 	if c.HasHeader(structuredHeader) {
@@ -134,6 +137,7 @@ func (c *Call) receiveBody(w *state.Write, n int64, existing bool,
 	if err != nil {
 		return nil, err
 	}
+	// After the body was stored, as its hash is known at its end. Close gives the room back: nothing refers to it yet.
 	if err := sent.Check(u); err != nil {
 		u.Close()
 		return nil, err

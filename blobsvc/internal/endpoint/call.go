@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -55,7 +55,7 @@ func (c *Call) AdmitCaller(id auth.Identity, need auth.Need) error {
 		return nil
 	}
 	// An anonymous caller cannot tell a private container from one that does not exist.
-	if err != nil && !errors.Is(err, state.ErrContainerNotFound) {
+	if err != nil && !errors.Is(err, record.ErrContainerNotFound) {
 		return err
 	}
 	return frontend.RefuseAnonymous(c.Request)
@@ -99,7 +99,7 @@ var errMutuallyExclusive = Fail(http.StatusBadRequest, "MutuallyExclusiveQueryPa
 	"The specified query parameters are mutually exclusive.")
 
 // Address reads the snapshot and versionid parameters.
-func (c *Call) Address() (a state.Address, err error) {
+func (c *Call) Address() (a record.Address, err error) {
 	if c.Query.Has("snapshot") {
 		s := c.Query.Get("snapshot")
 		var ok bool
@@ -126,7 +126,7 @@ func (c *Call) SetContainer(escaped string) (err error) {
 	if c.Container, err = url.PathUnescape(escaped); err != nil {
 		return wire.ErrInvalidURI
 	}
-	return state.CheckContainerName(c.Container)
+	return record.CheckContainerName(c.Container)
 }
 
 // SetBlob reads what follows the container in the path, and the headers that all requests for a blob may have. clean
@@ -150,11 +150,11 @@ func (c *Call) SetBlob(escaped string, clean func(name string) (string, error)) 
 // https://learn.microsoft.com/azure/storage/common/storage-analytics-logging#how-logs-are-stored
 func (c *Call) mayLogs(need auth.Need) error {
 	switch {
-	case c.Container != state.LogsContainer && c.Container != state.ChangeFeedContainer || c.System():
+	case c.Container != record.LogsContainer && c.Container != record.ChangeFeedContainer || c.System():
 		return nil
 	case c.HTTP.Method == http.MethodGet, c.HTTP.Method == http.MethodHead, need.Any == ReadBlob.Any:
 		return nil
-	case c.Container == state.LogsContainer && need.Any == DeleteLetters:
+	case c.Container == record.LogsContainer && need.Any == DeleteLetters:
 		return nil
 	}
 	return wire.ErrInsufficientAccountPermissions

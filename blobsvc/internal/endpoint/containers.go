@@ -4,11 +4,12 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // defaultScope reads the scope that a new container gives its blobs, "" for none, and whether they can have no other.
@@ -28,7 +29,7 @@ func (c *Call) defaultScope() (scope string, only bool, err error) {
 }
 
 // CreateContainer creates the container in the request, with the encryption scope that its headers name.
-func (c *Call) CreateContainer(rec state.Container) (err error) {
+func (c *Call) CreateContainer(rec record.Container) (err error) {
 	if rec.Scope, rec.OnlyScope, err = c.defaultScope(); err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (c *Call) NewContainerWrite() state.ContainerWrite {
 }
 
 // GetContainer reads the container that the request names, and checks the lease ID if one was sent.
-func (c *Call) GetContainer() (rec state.Container, err error) {
+func (c *Call) GetContainer() (rec record.Container, err error) {
 	id, err := c.LeaseID("X-Ms-Lease-Id")
 	if err != nil {
 		return rec, err
@@ -73,7 +74,7 @@ var errConditionHeadersNotSupported = Fail(http.StatusBadRequest, "ConditionHead
 	"Condition headers are not supported.")
 
 // ChangeContainerMetadata replaces the metadata of the container in the request.
-func (c *Call) ChangeContainerMetadata(metadata []state.Meta) error {
+func (c *Call) ChangeContainerMetadata(metadata []record.Meta) error {
 	w, err := c.NewConditionalContainerWrite()
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func (c *Call) DeleteContainer() error {
 }
 
 // WirePolicies are stored access policies as the protocol has them.
-func WirePolicies(policies []state.StoredPolicy) []properties.StoredPolicy {
+func WirePolicies(policies []record.StoredPolicy) []properties.StoredPolicy {
 	list := make([]properties.StoredPolicy, len(policies))
 	for i, p := range policies {
 		list[i] = properties.StoredPolicy{ID: p.ID,
@@ -113,7 +114,7 @@ func WirePolicies(policies []state.StoredPolicy) []properties.StoredPolicy {
 func (c *Call) StoredPolicy(id string) (p auth.Policy, found bool, err error) {
 	rec, err := c.State.Containers.Get(c.Account, c.Container, "", c.Now)
 	if err != nil {
-		if errors.Is(err, state.ErrContainerNotFound) {
+		if errors.Is(err, record.ErrContainerNotFound) {
 			err = nil
 		}
 		return p, false, err

@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 )
 
 // readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure accepts keys only over https. Here plain HTTP is

@@ -5,10 +5,13 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -45,10 +48,11 @@ var azureErrors = wire.Answers{
 	// The store and the content.
 	store.ErrUnavailable:  errNoMajority,
 	extent.ErrUnavailable: errNoMajority,
+	store.ErrNodeDisk:     wire.ErrDisk,
 	store.ErrUnknown:      errUnknownOutcome,
 
 	// The containers.
-	state.ErrContainerNotFound: Fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
+	record.ErrContainerNotFound: Fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
 	state.ErrContainerExists: Fail(http.StatusConflict, "ContainerAlreadyExists",
 		"The specified container already exists."),
 	state.ErrContainerNotEmpty: Fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled",
@@ -57,13 +61,13 @@ var azureErrors = wire.Answers{
 		"The request is forbidden by the container encryption policy."),
 
 	// Names.
-	state.ErrContainerName: wire.ErrInvalidResourceName,
-	state.ErrBlobName:      wire.ErrInvalidURI,
-	state.ErrNameLength: wire.ErrOutOfRangeInput.WithMessage(
+	record.ErrContainerName: wire.ErrInvalidResourceName,
+	record.ErrBlobName:      wire.ErrInvalidURI,
+	record.ErrNameLength: wire.ErrOutOfRangeInput.WithMessage(
 		"The specified resource name length is not within the permissible limits."),
 
 	// Blobs of all types.
-	state.ErrBlobNotFound: Fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
+	record.ErrBlobNotFound: Fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
 	state.ErrOverwriteForbidden: Fail(http.StatusForbidden, "UnauthorizedBlobOverwrite",
 		"This request is not authorized to perform blob overwrites."),
 	state.ErrBlobType: Fail(http.StatusConflict, "InvalidBlobType",
@@ -80,14 +84,14 @@ var azureErrors = wire.Answers{
 		"The specified blob snapshot or version is not soft deleted."),
 
 	// Files and directories of hierarchical accounts.
-	state.ErrPathConflict: Fail(http.StatusConflict, "PathConflict",
+	tree.ErrPathConflict: Fail(http.StatusConflict, "PathConflict",
 		"The specified path, or an element of the path, exists and its resource type is invalid for this operation."),
 	state.ErrPathExists: Fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists."),
-	state.ErrPathDepth: Fail(http.StatusConflict, "PathIsTooDeep",
+	tree.ErrPathDepth: Fail(http.StatusConflict, "PathIsTooDeep",
 		"This operation is not permitted as the path is too deep."),
 	state.ErrDirectoryNotEmpty: Fail(http.StatusConflict, "DirectoryIsNotEmpty",
 		"This operation is not permitted on a non-empty directory."),
-	state.ErrAccess:          wire.ErrAuthorizationPermissionMismatch,
+	record.ErrAccess:         wire.ErrAuthorizationPermissionMismatch,
 	state.ErrNotHierarchical: ErrNeedsTree,
 	state.ErrNamespace: Fail(http.StatusConflict, "AccountBeingCreated",
 		"The account has containers without the namespace of its settings, or with it."),
@@ -95,7 +99,7 @@ var azureErrors = wire.Answers{
 	state.ErrFlushPosition: Fail(http.StatusBadRequest, "InvalidFlushPosition",
 		"The uploaded data is not contiguous or the position query parameter value is not equal to the length of the file "+
 			"after appending the uploaded data."),
-	state.ErrACL: ErrInvalidACL,
+	tree.ErrACL: ErrInvalidACL,
 	state.ErrRenameSource: Fail(http.StatusConflict, "InvalidRenameSourcePath",
 		"The source directory cannot be the same as the destination directory, nor can the destination be a subdirectory "+
 			"of the source directory."),
@@ -151,38 +155,41 @@ var azureErrors = wire.Answers{
 		"The sequence number increment cannot be performed because it would result in overflow of the sequence number."),
 	state.ErrPreviousNotFound: Fail(http.StatusConflict, "PreviousSnapshotNotFound",
 		"The previous snapshot is not found."),
+	// Put Blob and Copy Blob replace a blob. https://learn.microsoft.com/rest/api/storageservices/get-page-ranges#remarks
+	state.ErrReplaced: Fail(http.StatusConflict, "BlobOverwritten",
+		"The blob has been recreated since the previous snapshot was taken."),
 	state.ErrPreviousNewer: Fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer",
 		"The prevsnapshot query parameter value cannot be newer than snapshot query parameter value."),
 
 	// Lease operations.
-	state.ErrLeasePresent: Fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
-	state.ErrLeaseBreakingAcquire: Fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired",
+	lease.ErrPresent: Fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
+	lease.ErrBreakingAcquire: Fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired",
 		"The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."),
-	state.ErrLeaseBreakingChange: Fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged",
+	lease.ErrBreakingChange: Fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged",
 		"The lease ID matched, but the lease is currently in breaking state and cannot be changed."),
-	state.ErrLeaseBroken: Fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed",
+	lease.ErrBroken: Fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed",
 		"The lease ID matched, but the lease has been broken explicitly and cannot be renewed."),
-	state.ErrNoLease: Fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation",
+	lease.ErrNoLease: Fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation",
 		"There is currently no lease on the blob."),
-	state.ErrLeaseID: Fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
+	lease.ErrID: Fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
 		"The lease ID specified did not match the lease ID for the blob."),
 
 	// Other operations on leased resources.
-	state.ErrBlobLeaseMissing: Fail(http.StatusPreconditionFailed, "LeaseIdMissing",
+	lease.ErrBlobMissing: Fail(http.StatusPreconditionFailed, "LeaseIdMissing",
 		"There is currently a lease on the blob and no lease ID was specified in the request."),
-	state.ErrBlobLeaseMismatch: Fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
+	lease.ErrBlobMismatch: Fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
 		"The lease ID specified did not match the lease ID for the blob."),
-	state.ErrBlobLeaseLost: Fail(http.StatusPreconditionFailed, "LeaseLost",
+	lease.ErrBlobLost: Fail(http.StatusPreconditionFailed, "LeaseLost",
 		"A lease ID was specified, but the lease for the blob has expired."),
-	state.ErrBlobNoLease: Fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation",
+	lease.ErrBlobNoLease: Fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation",
 		"There is currently no lease on the blob."),
-	state.ErrContainerLeaseMissing: Fail(http.StatusPreconditionFailed, "LeaseIdMissing",
+	lease.ErrContainerMissing: Fail(http.StatusPreconditionFailed, "LeaseIdMissing",
 		"There is currently a lease on the container and no lease ID was specified in the request."),
-	state.ErrContainerLeaseMismatch: Fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation",
+	lease.ErrContainerMismatch: Fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation",
 		"The lease ID specified did not match the lease ID for the container."),
-	state.ErrContainerLeaseLost: Fail(http.StatusPreconditionFailed, "LeaseLost",
+	lease.ErrContainerLost: Fail(http.StatusPreconditionFailed, "LeaseLost",
 		"A lease ID was specified, but the lease for the container has expired."),
-	state.ErrContainerNoLease: Fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation",
+	lease.ErrContainerNoLease: Fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation",
 		"There is currently no lease on the container."),
 
 	// Copies.
@@ -225,9 +232,9 @@ var azureErrors = wire.Answers{
 		"This operation is not permitted because the blob is being rehydrated."),
 
 	// Immutability. Azure does not document the code for a container that is not enabled.
-	state.ErrImmutable: Fail(http.StatusConflict, "BlobImmutableDueToPolicy",
+	record.ErrImmutable: Fail(http.StatusConflict, "BlobImmutableDueToPolicy",
 		"This operation is not permitted as the blob is immutable due to a policy."),
-	state.ErrLegalHold: Fail(http.StatusConflict, "BlobImmutableDueToLegalHold",
+	record.ErrLegalHold: Fail(http.StatusConflict, "BlobImmutableDueToLegalHold",
 		"This operation is not permitted as the blob is immutable due to one or more legal holds."),
 	state.ErrPolicyLocked: Fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy",
 		"The immutability policy is locked and cannot be deleted."),
@@ -282,7 +289,9 @@ func CopyError(err error) error {
 		return err
 	case errors.Is(err, state.ErrTagCondition):
 		return wire.ErrConditionNotMet
-	case errors.Is(err, state.ErrConditionNotMet), errors.Is(err, state.ErrNotModified):
+	// ErrBlobExists is x-ms-source-if-none-match: * of a rename, whose source is checked as a write to it.
+	case errors.Is(err, state.ErrConditionNotMet), errors.Is(err, state.ErrNotModified),
+		errors.Is(err, state.ErrBlobExists):
 		return errSourceConditionNotMet
 	}
 	return src.Err

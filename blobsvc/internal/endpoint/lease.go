@@ -7,24 +7,25 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
 )
 
 // leaseActions are the values of x-ms-lease-action.
-var leaseActions = map[string]state.LeaseAction{"acquire": state.LeaseAcquire, "renew": state.LeaseRenew,
-	"change": state.LeaseChange, "release": state.LeaseRelease, "break": state.LeaseBreak}
+var leaseActions = map[string]lease.Action{"acquire": lease.Acquire, "renew": lease.Renew,
+	"change": lease.Change, "release": lease.Release, "break": lease.Break}
 
 // LeaseRequest reads x-ms-lease-action and the headers that it needs. on is what is leased: delete permission allows to
 // break a lease, and nothing else. https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
-func (c *Call) LeaseRequest(on auth.ResourceType) (q state.LeaseRequest, err error) {
+func (c *Call) LeaseRequest(on auth.ResourceType) (q lease.Request, err error) {
 	action, err := c.NeedWord("X-Ms-Lease-Action", "acquire", "renew", "change", "release", "break")
 	if err != nil {
 		return q, err
 	}
 	q.Action = leaseActions[action]
-	if q.Action != state.LeaseBreak {
+	if q.Action != lease.Break {
 		if err := c.Holds(auth.Need{On: on, Any: "w"}); err != nil {
 			return q, err
 		}
@@ -57,7 +58,7 @@ func (c *Call) LeaseRequest(on auth.ResourceType) (q state.LeaseRequest, err err
 			err = wire.MissingHeader("x-ms-proposed-lease-id")
 		}
 	case "break":
-		q.Period = state.BreakPeriodDefault
+		q.Period = lease.BreakPeriodDefault
 		if text := c.Header("X-Ms-Lease-Break-Period"); text != "" {
 			var ok bool
 			if q.Period, ok = ParseOffset(text); !ok || q.Period > 60 {
@@ -90,22 +91,22 @@ func (c *Call) leaseDuration() (int64, error) {
 		return 0, wire.MissingHeader("x-ms-lease-duration")
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n != state.LeaseInfinite && (n < 15 || n > 60) {
+	if err != nil || n != lease.Infinite && (n < 15 || n > 60) {
 		return 0, wire.InvalidHeader("x-ms-lease-duration", text)
 	}
 	return n, nil
 }
 
 // AnswerLease answers an operation on a lease.
-func (c *Call) AnswerLease(action state.LeaseAction, r *state.LeaseResult) error {
+func (c *Call) AnswerLease(action lease.Action, r *state.LeaseResult) error {
 	c.SendChanged(r.Changed)
 	switch action {
-	case state.LeaseAcquire:
+	case lease.Acquire:
 		c.Set("x-ms-lease-id", r.Lease.ID)
 		return c.Status(http.StatusCreated)
-	case state.LeaseRenew, state.LeaseChange:
+	case lease.Renew, lease.Change:
 		c.Set("x-ms-lease-id", r.Lease.ID)
-	case state.LeaseBreak:
+	case lease.Break:
 		c.SetInt("x-ms-lease-time", r.Remaining)
 		return c.Status(http.StatusAccepted)
 	}
@@ -115,9 +116,9 @@ func (c *Call) AnswerLease(action state.LeaseAction, r *state.LeaseResult) error
 // LeaseError returns the error of an operation on a lease; its text names the kind of resource, blob or container.
 func LeaseError(err error, kind string) error {
 	switch {
-	case errors.Is(err, state.ErrNoLease):
+	case errors.Is(err, lease.ErrNoLease):
 		return Fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the "+kind+".")
-	case errors.Is(err, state.ErrLeaseID):
+	case errors.Is(err, lease.ErrID):
 		return Fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
 			"The lease ID specified did not match the lease ID for the "+kind+".")
 	}

@@ -20,6 +20,8 @@ var (
 		return auth.Need{On: auth.OnContainer, Any: any,
 			AccountSASOnly: true}
 	}
+	// FindBlobs is of Find Blobs by Tags, which names the account and for which an account SAS is for objects.
+	FindBlobs     = auth.Need{On: auth.OnObject, Any: "f", AccountSASOnly: true}
 	OnObject      = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }
 	OnRecord      = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any, Record: true} }
 	ReadBlob      = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob, Record: true}

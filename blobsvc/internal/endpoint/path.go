@@ -7,17 +7,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 )
 
 // CleanPath is the canonical form of a path: without slashes at its ends, and with one between names.
 func CleanPath(path string) (string, error) {
-	if err := state.CheckBlobName(path); err != nil {
+	if err := record.CheckBlobName(path); err != nil {
 		return "", err
 	}
-	clean, _, err := state.CleanPath(path)
+	clean, _, err := tree.CleanPath(path)
 	return clean, err
 }
 
@@ -26,12 +27,12 @@ func CleanPath(path string) (string, error) {
 const FolderMark = "hdi_isfolder"
 
 // isFolderMark reports whether m marks a directory.
-func isFolderMark(m state.Meta) bool {
+func isFolderMark(m record.Meta) bool {
 	return strings.EqualFold(m.Name, FolderMark) && strings.EqualFold(m.Value, "true")
 }
 
 // WithoutFolderMark removes the mark of a directory from metadata, and reports whether it was there.
-func WithoutFolderMark(list []state.Meta) (own []state.Meta, folder bool) {
+func WithoutFolderMark(list []record.Meta) (own []record.Meta, folder bool) {
 	for _, m := range list {
 		if isFolderMark(m) {
 			folder = true
@@ -43,10 +44,10 @@ func WithoutFolderMark(list []state.Meta) (own []state.Meta, folder bool) {
 }
 
 // HasFolderMark reports whether metadata has the mark of a directory of a flat account.
-func HasFolderMark(list []state.Meta) bool { return slices.ContainsFunc(list, isFolderMark) }
+func HasFolderMark(list []record.Meta) bool { return slices.ContainsFunc(list, isFolderMark) }
 
 // SendOwner sets the headers about the access control of a path of a tree.
-func (c *Call) SendOwner(b *state.Blob) {
+func (c *Call) SendOwner(b *record.Blob) {
 	n := b.Node
 	if n == nil {
 		return
@@ -108,11 +109,13 @@ func (c *Call) undeletePath() error {
 		return wire.MissingHeader("x-ms-undelete-source")
 	}
 	source, _ := c.Source(UndeleteHeader)
+	// The ID of the deletion is the query of the source: several deleted paths may have had the name.
 	values, err1 := url.ParseQuery(source.Query)
 	id, err2 := strconv.ParseUint(values.Get("deletionid"), 10, 64)
 	if err1 != nil || err2 != nil {
 		return wire.InvalidHeader("x-ms-undelete-source", text)
 	}
+	// Conditions would be about the deleted path, which has no state to compare with.
 	w := c.NewUnconditionalWrite()
 	b, err := c.State.Paths.Restore(&w, source.Blob, id)
 	if err != nil {

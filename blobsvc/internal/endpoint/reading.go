@@ -13,9 +13,10 @@ import (
 
 	"github.com/minio/crc64nvme"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // rangeHashLimit is the size in bytes of the largest range of which a hash is computed.
@@ -59,7 +60,7 @@ func (q *contentRequest) refuseHash() error { return wire.InvalidHeader(q.HashNa
 
 // OpenContent opens the content that a read asks for, sets b to its blob, and sends the hash of the range. Close the
 // content.
-func (c *Call) OpenContent(q *contentRequest, b *state.Blob) (body state.Content, err error) {
+func (c *Call) OpenContent(q *contentRequest, b *record.Blob) (body state.Content, err error) {
 	r, err := c.NewRead()
 	if err != nil {
 		return body, err
@@ -73,11 +74,13 @@ func (c *Call) OpenContent(q *contentRequest, b *state.Blob) (body state.Content
 		return body, err
 	}
 	var value string
+	// The hash is sent before the content, so the range is read twice; Azure has the limit for the same reason, 4 MiB.
 	if body.Length > rangeHashLimit {
 		err = q.refuseHash()
 	} else {
 		value, err = hashRange(body.Reader, q.HashName)
 	}
+	// The caller gets an open content only without an error.
 	if err != nil {
 		return body, errors.Join(err, body.Close())
 	}
@@ -91,7 +94,7 @@ func (c *Call) OpenContent(q *contentRequest, b *state.Blob) (body state.Content
 
 // SendRange sets the headers with the length of the content, its place in the blob, and the MD5 of the whole, which an
 // answer with a part of it has in the header whole. It returns the status.
-func (c *Call) SendRange(q *contentRequest, b *state.Blob, body *state.Content, whole string) int {
+func (c *Call) SendRange(q *contentRequest, b *record.Blob, body *state.Content, whole string) int {
 	c.SetInt("Content-Length", body.Length)
 	status := http.StatusOK
 	if q.partial {

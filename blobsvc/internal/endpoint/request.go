@@ -6,11 +6,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -237,7 +237,7 @@ const (
 	V20210212 wire.Version = 20210212 // encoded names in listings
 	V20201206 wire.Version = 20201206 // encryption scopes of paths
 	V20210410 wire.Version = 20210410 // hashes of appended content
-	V20211202 wire.Version = 20211202 // Copy Blob From URL says that its content is encrypted
+	V20211202 wire.Version = 20211202 // the tier Cold; Copy Blob From URL says that its content is encrypted
 	V20221102 wire.Version = 20221102 // append blocks of 100 MiB
 	V20230803 wire.Version = 20230803 // access control lists of paths
 	V20231103 wire.Version = 20231103 // the codes of conditions of Put Blob From URL

@@ -1,12 +1,12 @@
 package endpoint
 
 import (
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 )
 
 // Storage holds what the requests to both endpoints read and change.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/minio/crc64nvme"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
 )
 
 // Structured bodies: content in segments, each with its checksum, so that a long body is checked while it comes. The

@@ -1,10 +1,11 @@
 package endpoint
 
 import (
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 )
 
 // Source is the second path of a request, as it was checked.
@@ -22,7 +23,7 @@ type Source struct {
 type touched struct {
 	declared []frontend.Touch
 	sources  map[string]Source // by header
-	grants   map[deedOn]state.Grant
+	grants   map[deedOn]tree.Grant
 }
 
 // deedOn is a deed on the path of the URL, or on the one that a header names.
@@ -47,7 +48,7 @@ func (c *Call) Touch(touches []frontend.Touch, source func(t *frontend.Touch) (S
 			return err
 		}
 		if c.touched.grants == nil {
-			c.touched.grants = map[deedOn]state.Grant{}
+			c.touched.grants = map[deedOn]tree.Grant{}
 		}
 		c.touched.grants[deedOn{t.Does, t.Source}] = g
 	}
@@ -55,7 +56,7 @@ func (c *Call) Touch(touches []frontend.Touch, source func(t *frontend.Touch) (S
 }
 
 // touch returns what the caller may do of t.
-func (c *Call) touch(t *frontend.Touch, source func(t *frontend.Touch) (Source, error)) (state.Grant, error) {
+func (c *Call) touch(t *frontend.Touch, source func(t *frontend.Touch) (Source, error)) (tree.Grant, error) {
 	if t.Source == "" {
 		return c.grant(t)
 	}
@@ -63,7 +64,7 @@ func (c *Call) touch(t *frontend.Touch, source func(t *frontend.Touch) (Source, 
 	if !known {
 		var err error
 		if src, err = source(t); err != nil {
-			return state.Grant{}, err
+			return tree.Grant{}, err
 		}
 		if c.touched.sources == nil {
 			c.touched.sources = map[string]Source{}
@@ -72,9 +73,9 @@ func (c *Call) touch(t *frontend.Touch, source func(t *frontend.Touch) (Source, 
 	}
 	switch {
 	case src.Call == nil: // another service checks its callers itself
-		return state.Grant{}, nil
+		return tree.Grant{}, nil
 	case !known: // source has checked this permission
-		return state.Grant{Held: true, By: src.Caller()}, nil
+		return tree.Grant{Held: true, By: src.Caller()}, nil
 	}
 	g, err := src.grant(t)
 	if err != nil && src.Refused != nil {
@@ -84,26 +85,26 @@ func (c *Call) touch(t *frontend.Touch, source func(t *frontend.Touch) (Source, 
 }
 
 // grant is what the caller may do to the path of c. A caller to whom no role permits it may have it by the lists.
-func (c *Call) grant(t *frontend.Touch) (state.Grant, error) {
+func (c *Call) grant(t *frontend.Touch) (tree.Grant, error) {
 	if t.Does == frontend.Spans && !c.Identity.Covers(c.Container, c.Blob+"/.") {
-		return state.Grant{}, wire.ErrAuthorizationPermissionMismatch
+		return tree.Grant{}, wire.ErrAuthorizationPermissionMismatch
 	}
 	err := c.Identity.Holds(t.Need)
 	if err == nil {
-		return state.Grant{Held: true, By: c.Caller()}, nil
+		return tree.Grant{Held: true, By: c.Caller()}, nil
 	}
 	// A copy is asked, since LeftToLists marks the call as one of the lists, and this answer is for one deed alone.
 	by := *c
 	if !by.LeftToLists(by.Identity, t.Need) {
-		return state.Grant{}, err
+		return tree.Grant{}, err
 	}
-	return state.Grant{Held: true, By: by.Caller()}, nil
+	return tree.Grant{Held: true, By: by.Caller()}, nil
 }
 
 // Granted is what the caller may do of a deed that the row of the operation declares, on the path that a header names
 // or, if that is "", the path of the URL. Nothing is granted of a deed that the row does not declare, or that the
 // request does not ask for.
-func (c *Call) Granted(d frontend.Deed, header string) state.Grant {
+func (c *Call) Granted(d frontend.Deed, header string) tree.Grant {
 	return c.touched.grants[deedOn{d, header}]
 }
 

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // needTree refuses access control in a filesystem that is not a tree, whether path and filesystem exist or not: Hadoop
@@ -67,7 +68,7 @@ func (s *Service) getAccessControl(c *call) error {
 	if err := upn(c); err != nil {
 		return err
 	}
-	var b state.Blob
+	var b record.Blob
 	if err := s.readStatus(c, 0, false, &b); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (s *Service) checkAccess(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b state.Blob
+	var b record.Blob
 	if err := s.State.Paths.CheckAccess(&r, want, &b); err != nil {
 		return err
 	}

@@ -5,8 +5,9 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // position reads the parameter of that name.
@@ -169,7 +170,7 @@ func (s *Service) readPath(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b state.Blob
+	var b record.Blob
 	body, err := c.OpenContent(&q, &b)
 	if err != nil {
 		return err

@@ -7,15 +7,22 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
+// errPropertyName: a name in x-ms-properties that no property can have.
+// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update#response
+var errPropertyName = endpoint.Fail(http.StatusBadRequest, "InvalidPropertyName",
+	"The property name contains invalid characters.")
+
 // readMetadata reads x-ms-properties: "name=value,..." with values in base64, which stand for ASCII. sent is set if the
-// header is there, which may be empty. https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
-func readMetadata(c *call) (list []state.Meta, sent bool, err error) {
+// header is there, which may be empty.
+// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
+func readMetadata(c *call) (list []record.Meta, sent bool, err error) {
 	const header = "X-Ms-Properties"
 	s := c.Header(header)
 	if s == "" {
@@ -26,15 +33,22 @@ func readMetadata(c *call) (list []state.Meta, sent bool, err error) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		text, err := base64.StdEncoding.DecodeString(value)
-		if !ok || name == "" || err != nil || strings.ContainsAny(name, " \t") || seen[strings.ToLower(name)] {
+		if !ok || err != nil || seen[strings.ToLower(name)] {
 			return nil, true, wire.InvalidHeader("x-ms-properties", s)
+		}
+		if name == "" {
+			return nil, true, errPropertyName.WithMessage("A property name cannot be empty.")
+		}
+		// The Blob endpoint sends the name as a part of that of a header.
+		if strings.ContainsAny(name, " \t\"(),/:;<=>?@[\\]{}") {
+			return nil, true, errPropertyName
 		}
 		if !wire.ASCII(string(text)) || !wire.ASCII(name) {
 			return nil, true, wire.ErrInvalidMetadata
 		}
 		seen[strings.ToLower(name)] = true
 		size += len(name) + len(text)
-		list = append(list, state.Meta{Name: name, Value: string(text)})
+		list = append(list, record.Meta{Name: name, Value: string(text)})
 	}
 	if size > wire.MetadataLimit {
 		return nil, true, wire.ErrMetadataTooLarge
@@ -44,7 +58,7 @@ func readMetadata(c *call) (list []state.Meta, sent bool, err error) {
 }
 
 // sendMetadata sets x-ms-properties.
-func sendMetadata(c *call, list []state.Meta) {
+func sendMetadata(c *call, list []record.Meta) {
 	var b strings.Builder
 	for i, m := range list {
 		if i > 0 {
@@ -80,11 +94,11 @@ func (s *Service) listFilesystems(c *call) error {
 	doc := struct {
 		Filesystems []filesystem `json:"filesystems"`
 	}{Filesystems: []filesystem{}}
-	l := state.ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix")}
+	l := listing.Containers{Account: c.Account, Prefix: c.Query.Get("prefix")}
 	if !l.Start(c.Query.Get("continuation")) {
 		return endpoint.InvalidQuery("continuation", c.Query.Get("continuation"))
 	}
-	err = s.State.Containers.List(&l, func(name string, rec *state.Container) (more bool) {
+	err = s.State.Containers.List(&l, func(name string, rec *record.Container) (more bool) {
 		if len(doc.Filesystems) == n {
 			c.Set("x-ms-continuation", l.Marker(name, rec))
 			return false
@@ -105,7 +119,7 @@ func (s *Service) createFilesystem(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.CreateContainer(state.Container{Metadata: metadata}); err != nil {
+	if err := c.CreateContainer(record.Container{Metadata: metadata}); err != nil {
 		return err
 	}
 	sendNamespace(c, s.Hierarchical(c.Account))

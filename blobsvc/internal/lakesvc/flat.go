@@ -6,7 +6,10 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 )
 
 // In a flat account a directory is an empty blob with the mark of a folder, or only the names below it, which the Blob
@@ -25,13 +28,13 @@ const (
 )
 
 // kindOf finds what a path of a flat account names, and its record, if it has one.
-func (s *Service) kindOf(c *call, r state.Ref, b *state.Blob) (flatKind, error) {
+func (s *Service) kindOf(c *call, r state.Ref, b *record.Blob) (flatKind, error) {
 	switch err := s.State.Blobs.Status(&state.Read{Ref: r, Now: c.Now}, b); {
 	case err == nil && endpoint.HasFolderMark(b.Metadata):
 		return flatMarked, nil
 	case err == nil:
 		return flatFile, nil
-	case !errors.Is(err, state.ErrBlobNotFound):
+	case !errors.Is(err, record.ErrBlobNotFound):
 		return flatNothing, err
 	}
 	below, _, err := s.below(c, r.Container, r.Blob, nil, 1)
@@ -44,14 +47,14 @@ func (s *Service) kindOf(c *call, r state.Ref, b *state.Blob) (flatKind, error) 
 // checkFlat checks that a file or directory may be created in a flat account, and returns the directories above it that
 // are missing.
 func (s *Service) checkFlat(c *call, r state.Ref, directory bool) (missing []string, err error) {
-	var b state.Blob
+	var b record.Blob
 	kind, err := s.kindOf(c, r, &b)
 	if err != nil {
 		return nil, err
 	}
 	if kind != flatNothing {
 		if directory != (kind != flatFile) {
-			err = state.ErrPathConflict
+			err = tree.ErrPathConflict
 		}
 		return nil, err
 	}
@@ -61,7 +64,7 @@ func (s *Service) checkFlat(c *call, r state.Ref, directory bool) (missing []str
 		case err != nil:
 			return nil, err
 		case kind == flatFile:
-			return nil, state.ErrPathConflict
+			return nil, tree.ErrPathConflict
 		case kind == flatMarked:
 			return missing, nil
 		}
@@ -75,8 +78,8 @@ func (s *Service) markFolders(c *call, names []string) error {
 	for _, name := range names {
 		w := c.NewUnconditionalWrite()
 		w.Blob, w.If.IfNoneMatch = name, "*"
-		b := state.Blob{Kind: state.BlockBlob, Headers: state.Headers{ContentType: endpoint.DefaultType},
-			Metadata: []state.Meta{{Name: endpoint.FolderMark, Value: "true"}}}
+		b := record.Blob{Kind: record.BlockBlob, Headers: record.Headers{ContentType: endpoint.DefaultType},
+			Metadata: []record.Meta{{Name: endpoint.FolderMark, Value: "true"}}}
 		// Another request may create the directory at the same time, which is as good.
 		if _, err := s.State.Blobs.Put(&w, &b, nil); err != nil && !errors.Is(err, state.ErrBlobExists) {
 			return err
@@ -108,7 +111,7 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	// Only the first page deletes the path itself: on later ones it is gone, and its conditions held.
 	if from == nil {
 		_, err := s.State.Blobs.Delete(w, state.IncludeSnapshots)
-		if errors.Is(err, state.ErrBlobNotFound) && len(below) > 0 && w.If == (state.Preconditions{}) {
+		if errors.Is(err, record.ErrBlobNotFound) && len(below) > 0 && w.If == (state.Preconditions{}) {
 			err = nil // a directory of which only the names below it tell
 		}
 		if err != nil {
@@ -120,7 +123,7 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 		one := *w
 		one.Blob, one.If = name, state.Preconditions{}
 		if _, err := s.State.Blobs.Delete(&one, state.IncludeSnapshots); err != nil &&
-			!errors.Is(err, state.ErrBlobNotFound) {
+			!errors.Is(err, record.ErrBlobNotFound) {
 			return err
 		}
 	}
@@ -133,8 +136,8 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 
 // below returns the names of at most n blobs of a flat account below a path, from a token on.
 func (s *Service) below(c *call, container, path string, from []byte, n int) (names []string, next []byte, err error) {
-	l := state.Listing{Prefix: path + "/", Max: n, Now: c.Ticks(), From: from}
-	next, err = s.State.Blobs.List(c.Account, container, &l, func(item state.Item) error {
+	l := listing.Blobs{Prefix: path + "/", Max: n, Now: c.Ticks(), From: from}
+	next, err = s.State.Blobs.List(c.Account, container, &l, func(item listing.Item) error {
 		names = append(names, strings.Clone(item.Name))
 		return nil
 	})
@@ -202,7 +205,7 @@ func within(dir, path string) string {
 // renameOwn renames the blob of a path of a flat account, if it has one, and sets the path of w to its destination.
 func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, changes *state.RenameChanges) (
 	result state.Result, err error) {
-	var source, old state.Blob
+	var source, old record.Blob
 	from, err := s.kindOf(c, src.Ref, &source)
 	if err != nil {
 		return result, err
@@ -213,7 +216,7 @@ func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, ch
 		return result, state.ErrRenameSource
 	case from == flatNothing, from == flatImplicit && src.If != (state.Preconditions{}):
 		return result, state.ErrRenameNotFound
-	case src.Only == state.Files && directory, src.Only == state.Directories && !directory:
+	case src.Only == listing.Files && directory, src.Only == listing.Directories && !directory:
 		return result, state.ErrRenameKinds
 	}
 	// The root of a container is a directory without a blob.
@@ -246,7 +249,7 @@ func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, ch
 	}
 	// New metadata replaces the old, and with it the mark that makes the blob a directory.
 	if changes.Metadata != nil && from == flatMarked {
-		marked := append(*changes.Metadata, state.Meta{Name: endpoint.FolderMark, Value: "true"})
+		marked := append(*changes.Metadata, record.Meta{Name: endpoint.FolderMark, Value: "true"})
 		changes = &state.RenameChanges{Metadata: &marked}
 	}
 	return s.State.Paths.Move(w, src, changes)
@@ -272,12 +275,12 @@ func (s *Service) mayRename(c *call, w *state.Write, src *state.RenameSource, di
 	if parent.Blob == "" {
 		return nil
 	}
-	var b state.Blob
+	var b record.Blob
 	switch kind, err := s.kindOf(c, parent, &b); {
 	case err != nil:
 		return err
 	case kind == flatFile:
-		return state.ErrPathConflict
+		return tree.ErrPathConflict
 	case kind == flatNothing:
 		return state.ErrRenameParent
 	}

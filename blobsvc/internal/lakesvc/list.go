@@ -10,9 +10,12 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/budget"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // listPaths: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/list
@@ -36,7 +39,7 @@ func (s *Service) listPaths(c *call) error {
 		return endpoint.InvalidQuery("directory", c.Query.Get("directory"))
 	}
 	tree := c.IsTree()
-	l := state.Listing{Now: c.Ticks(), Max: n, Caller: c.Caller(), Paths: tree, Directory: directory,
+	l := listing.Blobs{Now: c.Ticks(), Max: n, Caller: c.Caller(), Paths: tree, Directory: directory,
 		Work: c.Work()}
 	if !recursive {
 		l.Delimiter = "/"
@@ -67,25 +70,25 @@ func (s *Service) listPaths(c *call) error {
 	if err != nil {
 		return err
 	}
-	status := func(name string, b *state.Blob) error {
+	status := func(name string, b *record.Blob) error {
 		r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.Container, Blob: name}, Now: c.Now}
 		return s.State.Blobs.Status(&r, b)
 	}
 	if len(w.prefixes) > 0 { // a directory that has a blob of its own was listed with that
 		w.without(func(name string) bool {
-			var b state.Blob
+			var b record.Blob
 			return status(name, &b) == nil && endpoint.HasFolderMark(b.Metadata)
 		})
 	}
 	// Nothing was listed on the first page: the path is an empty directory, a file, or not there, and its record tells
 	// which.
 	if !tree && directory != "" && len(w.b) == len(head) && l.From == nil {
-		var b state.Blob
+		var b record.Blob
 		if err := status(directory, &b); err != nil {
 			return err
 		}
 		if !endpoint.HasFolderMark(b.Metadata) { // the listing of a file has the file, as in a tree
-			w.item(&state.Item{Name: directory, Blob: &b})
+			w.item(&listing.Item{Name: directory, Blob: &b})
 		}
 	}
 	if next != nil {
@@ -103,7 +106,7 @@ func nameInToken(token string) (name string, ok bool) {
 		return "", false
 	}
 	sum, name, ok := strings.Cut(string(text), " 0 ")
-	if _, err := strconv.ParseInt(sum, 10, 64); err != nil || !ok || name == "" || state.CheckBlobName(name) != nil {
+	if _, err := strconv.ParseInt(sum, 10, 64); err != nil || !ok || name == "" || record.CheckBlobName(name) != nil {
 		return "", false
 	}
 	return name, true
@@ -113,10 +116,29 @@ func nameInToken(token string) (name string, ok bool) {
 type pathWriter struct {
 	*document
 	c *call
-	l *state.Listing
+	l *listing.Blobs
 	n int // items so far
 	// prefixes are the directories of a flat account that only names tell of.
 	prefixes []pathPrefix
+
+	// The texts that the last item had, which those after it mostly have too.
+	second       ticks.Ticks // of modified
+	modified     []byte
+	group, owner principal
+}
+
+// principal is the name of an owner or group in an answer, as JSON.
+type principal struct {
+	id   string
+	name []byte
+}
+
+// appendTo appends the name of the principal with an id.
+func (p *principal) appendTo(dst []byte, c *call, id string) []byte {
+	if p.name == nil || p.id != id {
+		p.id, p.name = id, query.AppendJSON(p.name[:0], c.NameOf(id))
+	}
+	return append(dst, p.name...)
 }
 
 // document is the text of a page of List Paths, in a buffer that is used again.
@@ -157,7 +179,7 @@ func (w *pathWriter) member(name, value string) {
 }
 
 // write writes an item, and a comma behind it. The item that reaches the size of an answer is the last of its page.
-func (w *pathWriter) write(item state.Item) error {
+func (w *pathWriter) write(item listing.Item) error {
 	w.item(&item)
 	if w.n++; len(w.b) >= budget.Answer {
 		w.l.Max = w.n
@@ -165,7 +187,7 @@ func (w *pathWriter) write(item state.Item) error {
 	return nil
 }
 
-func (w *pathWriter) item(item *state.Item) {
+func (w *pathWriter) item(item *listing.Item) {
 	if item.Prefix != "" { // a directory of a flat account
 		p := pathPrefix{name: strings.TrimSuffix(strings.Clone(item.Prefix), "/"), from: len(w.b)}
 		w.raw(`{"contentLength":"0","etag":"","isDirectory":"true","lastModified":"","name":`)
@@ -202,16 +224,21 @@ func (w *pathWriter) item(item *state.Item) {
 		w.raw(`"expiryTime":"0",`)
 	}
 	if n != nil {
-		w.member(`"group":`, w.c.NameOf(n.Group))
+		if n.Group != "" {
+			w.b = append(w.group.appendTo(append(w.b, `"group":`...), w.c, n.Group), ',')
+		}
 	}
 	if b.IsDirectory() || endpoint.HasFolderMark(b.Metadata) {
 		w.raw(`"isDirectory":"true",`)
 	}
-	w.b = append(b.Changed.AppendRFC1123(append(w.b, `"lastModified":"`...)), `","name":`...)
+	if second := b.Changed - b.Changed%ticks.Second; w.modified == nil || w.second != second {
+		w.second = second
+		w.modified = append(b.Changed.AppendRFC1123(append(w.modified[:0], `"lastModified":"`...)), `","name":`...)
+	}
+	w.b = append(w.b, w.modified...)
 	w.b = query.AppendJSON(w.b, item.Name)
 	if n != nil {
-		w.raw(`,"owner":`)
-		w.b = query.AppendJSON(w.b, w.c.NameOf(n.Owner))
+		w.b = w.owner.appendTo(append(w.b, `,"owner":`...), w.c, n.Owner)
 		w.b = append(n.Access.AppendPermissions(append(w.b, `,"permissions":"`...)), '"')
 	}
 	w.raw("},")

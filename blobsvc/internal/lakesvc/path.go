@@ -8,14 +8,18 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 )
 
 // fileHeaders reads the headers with the properties of a file. change sets those that were sent; it is nil if none was.
-func fileHeaders(c *call) (change func(*state.Headers), err error) {
+func fileHeaders(c *call) (change func(*record.Headers), err error) {
 	// A header that is sent empty removes the value, so that sent and empty are kept apart.
 	var sum string
 	sumSent := c.HasHeader("X-Ms-Content-Md5")
@@ -28,13 +32,13 @@ func fileHeaders(c *call) (change func(*state.Headers), err error) {
 	}
 	own := [...]struct {
 		name  string
-		field func(*state.Headers) *string
+		field func(*record.Headers) *string
 	}{
-		{"X-Ms-Content-Type", func(h *state.Headers) *string { return &h.ContentType }},
-		{"X-Ms-Content-Encoding", func(h *state.Headers) *string { return &h.Encoding }},
-		{"X-Ms-Content-Language", func(h *state.Headers) *string { return &h.Language }},
-		{"X-Ms-Cache-Control", func(h *state.Headers) *string { return &h.CacheControl }},
-		{"X-Ms-Content-Disposition", func(h *state.Headers) *string { return &h.Disposition }},
+		{"X-Ms-Content-Type", func(h *record.Headers) *string { return &h.ContentType }},
+		{"X-Ms-Content-Encoding", func(h *record.Headers) *string { return &h.Encoding }},
+		{"X-Ms-Content-Language", func(h *record.Headers) *string { return &h.Language }},
+		{"X-Ms-Cache-Control", func(h *record.Headers) *string { return &h.CacheControl }},
+		{"X-Ms-Content-Disposition", func(h *record.Headers) *string { return &h.Disposition }},
 	}
 	any := sumSent
 	for _, f := range own {
@@ -43,7 +47,7 @@ func fileHeaders(c *call) (change func(*state.Headers), err error) {
 	if !any {
 		return nil, nil
 	}
-	return func(h *state.Headers) {
+	return func(h *record.Headers) {
 		for _, f := range own {
 			if c.HasHeader(f.name) {
 				*f.field(h) = c.Header(f.name)
@@ -59,8 +63,8 @@ func fileHeaders(c *call) (change func(*state.Headers), err error) {
 }
 
 // newNode reads what a request gives to the path that it creates. In a flat account the headers are refused.
-func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error) {
-	n = &state.NewNode{Directory: directory, Owner: c.Header("X-Ms-Owner"), Group: c.Header("X-Ms-Group"),
+func (s *Service) newNode(c *call, directory bool) (n *tree.NewNode, err error) {
+	n = &tree.NewNode{Directory: directory, Owner: c.Header("X-Ms-Owner"), Group: c.Header("X-Ms-Group"),
 		Context: c.Header("X-Ms-Encryption-Context"), Transaction: c.Header(transactionHeader)}
 	if s := c.Header("X-Ms-Permissions"); s != "" {
 		mode, err := posix.ParseMode(s)
@@ -138,7 +142,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if err != nil {
 		return err
 	}
-	b := state.Blob{Kind: kind, Headers: state.Headers{ContentType: endpoint.DefaultType}, Lake: !directory}
+	b := record.Blob{Kind: kind, Headers: record.Headers{ContentType: endpoint.DefaultType}, Lake: !directory}
 	if b.Metadata, _, err = readMetadata(c); err != nil {
 		return err
 	}
@@ -172,7 +176,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 			return err
 		}
 		if directory {
-			b.Metadata = append(b.Metadata, state.Meta{Name: endpoint.FolderMark, Value: "true"})
+			b.Metadata = append(b.Metadata, record.Meta{Name: endpoint.FolderMark, Value: "true"})
 		}
 	}
 	result, err := s.State.Blobs.Put(&w, &b, nil)
@@ -197,18 +201,18 @@ var ofSource = []string{"X-Ms-Source-If-Match", "X-Ms-Source-If-None-Match", "X-
 // newKind reads the parameter blobtype, which the reference does not have: Hadoop sends appendblob for the directories
 // of its setting fs.azure.appendblob.directories, and for those below them, which have no type. Flat accounts do not
 // have such files.
-func (s *Service) newKind(c *call, directory bool) (state.Kind, error) {
+func (s *Service) newKind(c *call, directory bool) (record.Kind, error) {
 	switch text := c.Query.Get("blobtype"); strings.ToLower(text) {
 	case "", "blockblob":
-		return state.BlockBlob, nil
+		return record.BlockBlob, nil
 	case "appendblob":
 		switch {
 		case !s.Hierarchical(c.Account):
 			return 0, endpoint.ErrNeedsTree
 		case directory:
-			return state.BlockBlob, nil
+			return record.BlockBlob, nil
 		}
-		return state.AppendBlob, nil
+		return record.AppendBlob, nil
 	default:
 		return 0, endpoint.InvalidQuery("blobtype", text)
 	}
@@ -217,7 +221,7 @@ func (s *Service) newKind(c *call, directory bool) (state.Kind, error) {
 // pathExists returns the error of a creation that replaces nothing, with the header by which Hadoop finds that a
 // directory to be made exists already.
 func (s *Service) pathExists(c *call) error {
-	var b state.Blob
+	var b record.Blob
 	if c.EffectiveVersion() < endpoint.V20191212 {
 		return errPathExists
 	}
@@ -228,7 +232,7 @@ func (s *Service) pathExists(c *call) error {
 }
 
 // pathKind is the value of x-ms-resource-type.
-func pathKind(b *state.Blob) string {
+func pathKind(b *record.Blob) string {
 	if b.IsDirectory() || endpoint.HasFolderMark(b.Metadata) {
 		return "directory"
 	}
@@ -236,11 +240,11 @@ func pathKind(b *state.Blob) string {
 }
 
 // createLease reads the lease that a new file gets.
-func createLease(c *call) (_ *state.LeaseRequest, err error) {
+func createLease(c *call) (_ *lease.Request, err error) {
 	if c.Header("X-Ms-Proposed-Lease-Id") == "" && !c.HasHeader("X-Ms-Lease-Duration") {
 		return nil, nil
 	}
-	q := &state.LeaseRequest{Action: state.LeaseAcquire}
+	q := &lease.Request{Action: lease.Acquire}
 	q.Proposed, q.Duration, err = c.ProposedLease()
 	return q, err
 }
@@ -267,7 +271,7 @@ func (s *Service) renameSource(c *call, t *frontend.Touch) (src endpoint.Source,
 	if !ok || err1 != nil || err2 != nil || !strings.HasPrefix(path, "/") || strings.Contains(path, " ") {
 		return src, errSource
 	}
-	if err := state.CheckContainerName(filesystem); err != nil {
+	if err := record.CheckContainerName(filesystem); err != nil {
 		return src, errSource
 	}
 	if name, err = endpoint.CleanPath(name); err != nil {
@@ -330,7 +334,7 @@ func (s *Service) renamePath(c *call) error {
 	// The SDKs send legacy, with which a directory that exists is replaced or in the way. Hadoop sends no mode, and its
 	// tests have it that the source is moved below such a directory.
 	src.Into = mode != "legacy"
-	src.Only = map[string]state.ItemKind{"file": state.Files, "directory": state.Directories}[c.Restype]
+	src.Only = map[string]listing.Kind{"file": listing.Files, "directory": listing.Directories}[c.Restype]
 	w, err := c.NewWrite()
 	if err != nil {
 		return err
@@ -367,11 +371,19 @@ func (s *Service) renamePath(c *call) error {
 	return c.Status(http.StatusCreated)
 }
 
+// errHasContent: the operation takes no content.
+// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create#response
+var errHasContent = endpoint.Fail(http.StatusBadRequest, "ContentLengthMustBeZero",
+	"The Content-Length request header must be zero.")
+
 // noContent fails if the request has content.
 func noContent(c *call) error {
 	_, err := c.ContentLength(0)
-	if errors.Is(err, wire.ErrMissingContentLength) {
+	switch {
+	case errors.Is(err, wire.ErrMissingContentLength):
 		return nil
+	case errors.Is(err, wire.ErrRequestBodyTooLarge):
+		return errHasContent
 	}
 	return err
 }
@@ -419,7 +431,7 @@ func (s *Service) setPathProperties(c *call) error {
 
 // readStatus reads the record of the path. want is what the caller needs on it, in a tree. With unlock the request must
 // have the customer-provided key of the file.
-func (s *Service) readStatus(c *call, want posix.Perm, unlock bool, b *state.Blob) error {
+func (s *Service) readStatus(c *call, want posix.Perm, unlock bool, b *record.Blob) error {
 	r, err := c.NewRead()
 	if err != nil {
 		return err
@@ -432,14 +444,14 @@ func (s *Service) readStatus(c *call, want posix.Perm, unlock bool, b *state.Blo
 }
 
 // readKind reads the record of the path, whatever the conditions of the request.
-func (s *Service) readKind(c *call, b *state.Blob) error {
+func (s *Service) readKind(c *call, b *record.Blob) error {
 	r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.Container, Blob: c.Blob, Caller: c.Caller()},
 		Now: c.Now}
 	return s.State.Blobs.Status(&r, b)
 }
 
 // sendPath sets the headers that the answers about a path share.
-func sendPath(c *call, b *state.Blob) {
+func sendPath(c *call, b *record.Blob) {
 	c.SendChanged(b.Changed)
 	c.Set("Accept-Ranges", "bytes")
 	c.Set("x-ms-resource-type", pathKind(b))
@@ -466,7 +478,7 @@ func sendPath(c *call, b *state.Blob) {
 }
 
 // sendFullPath sets the headers that Get Properties and Read share.
-func sendFullPath(c *call, b *state.Blob, metadata []state.Meta) {
+func sendFullPath(c *call, b *record.Blob, metadata []record.Meta) {
 	sendPath(c, b)
 	c.SendLease(b.Lease)
 	sendMetadata(c, metadata)
@@ -501,7 +513,7 @@ func (s *Service) sendProperties(c *call, all bool) error {
 	if err := upn(c); err != nil {
 		return err
 	}
-	var b state.Blob
+	var b record.Blob
 	want := posix.Perm(0)
 	if all {
 		if c.Blob == "" {
@@ -581,6 +593,11 @@ func (s *Service) leasePath(c *call) error {
 	if period := c.Header("X-Ms-Lease-Break-Period"); period != "" && c.Header("X-Ms-Lease-Duration") == "" &&
 		strings.EqualFold(c.Header("X-Ms-Lease-Action"), "acquire") {
 		return wire.MissingHeader("x-ms-lease-duration")
+	}
+	// Unlike on the Blob endpoint, the service draws no ID. The duration is asked for first, as LeaseBlob does.
+	if c.Header("X-Ms-Proposed-Lease-Id") == "" && c.Header("X-Ms-Lease-Duration") != "" &&
+		strings.EqualFold(c.Header("X-Ms-Lease-Action"), "acquire") {
+		return wire.MissingHeader("x-ms-proposed-lease-id")
 	}
 	return c.LeaseBlob()
 }

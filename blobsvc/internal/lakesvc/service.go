@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 )
 
 // Config configures the endpoint. All is required.
@@ -147,6 +147,11 @@ var ownErrors = map[string]*wire.Error{
 	"LeaseLost": endpoint.Fail(http.StatusPreconditionFailed, "LeaseLost",
 		"A lease ID was specified, but the lease for the resource has expired."),
 	"UnsatisfiableCondition": wire.ErrConditionNotMet,
+	// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/lease#response
+	"LeaseIdMismatchWithLeaseOperation": endpoint.Fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
+		"The lease ID specified did not match the lease ID for the resource with the specified lease operation."),
+	"LeaseNotPresentWithLeaseOperation": endpoint.Fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation",
+		"The lease ID is not present with the specified lease operation."),
 }
 
 // ownError is the form of an error on the dfs endpoint.

@@ -3,7 +3,6 @@ package parquet
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/parquet/lz4block"
 )
 
 // Compression codecs of column chunks.
@@ -37,6 +38,7 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 func decompress(codec int32, dst, src []byte) error {
 	switch codec {
 	case snappyCodec:
+		// The length in the stream first: Decode would allocate whatever it says.
 		if n, err := snappy.DecodedLen(src); err != nil || n != len(dst) {
 			return errCompressed
 		}
@@ -49,6 +51,7 @@ func decompress(codec int32, dst, src []byte) error {
 		if err != nil {
 			return errCompressed
 		}
+		// A stream has no length. fill reads as much as dst holds and wants the end there, so a bomb is not unpacked.
 		return fill(dst, r)
 	case brotliCodec:
 		return fill(dst, brotli.NewReader(bytes.NewReader(src)))
@@ -57,12 +60,16 @@ func decompress(codec int32, dst, src []byte) error {
 		if err != nil {
 			return err
 		}
+		// The capacity is the limit: a longer content would be allocated elsewhere, and its length differs.
 		if out, err := d.DecodeAll(src, dst[:0:len(dst)]); err != nil || len(out) != len(dst) {
 			return errCompressed
 		}
 		return nil
 	case lz4Raw:
-		return unpackLZ4(dst, src)
+		if !lz4block.Unpack(dst, src) {
+			return errCompressed
+		}
+		return nil
 	}
 	return fmt.Errorf("it is compressed by method %d, which is not known here", codec)
 }
@@ -77,48 +84,4 @@ func fill(dst []byte, r io.Reader) error {
 		return errCompressed
 	}
 	return nil
-}
-
-// unpackLZ4 decompresses a block of LZ4 (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md): sequences of
-// literals and of copies of what precedes, the last one without a copy. The module of the format is 34 MB, for a build
-// the largest of all but one.
-func unpackLZ4(dst, src []byte) error {
-	at := 0
-	for len(src) > 0 {
-		token := src[0]
-		n, rest, ok := lz4Length(int(token>>4), src[1:])
-		if !ok || n > len(rest) || n > len(dst)-at {
-			return errCompressed
-		}
-		at += copy(dst[at:], rest[:n])
-		if src = rest[n:]; len(src) == 0 && at == len(dst) {
-			return nil
-		}
-		if len(src) < 2 {
-			return errCompressed
-		}
-		back := int(binary.LittleEndian.Uint16(src))
-		n, src, ok = lz4Length(int(token&15), src[2:])
-		if n += 4; !ok || back == 0 || back > at || n > len(dst)-at {
-			return errCompressed
-		}
-		from, end := at-back, at+n
-		for at < end { // A copy may overlap itself: what was copied is copied again.
-			at += copy(dst[at:end], dst[from:at])
-		}
-	}
-	return errCompressed
-}
-
-// lz4Length returns a length, which bytes follow if it begins with 15, and what is after it.
-func lz4Length(n int, src []byte) (_ int, rest []byte, ok bool) {
-	if n < 15 {
-		return n, src, true
-	}
-	for i, b := range src {
-		if n += int(b); b < 255 {
-			return n, src[i+1:], true
-		}
-	}
-	return 0, nil, false
 }

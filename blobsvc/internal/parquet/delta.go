@@ -29,7 +29,11 @@ func newDelta(b []byte, most int) (d delta, err error) {
 		(block/minis)%32 != 0 || total > uint64(most) {
 		return d, errEncoding
 	}
-	d.b, d.minis, d.each, d.left, d.first = b[r.at:], int(minis), int(block/minis), int(total), true
+	d.b = b[r.at:]
+	d.minis = int(minis)
+	d.each = int(block / minis)
+	d.left = int(total)
+	d.first = true
 	return d, nil
 }
 

@@ -32,6 +32,7 @@ func Open(content io.ReaderAt, size int64) (*File, error) {
 	const magic, tail = 4, 8
 	var head [magic]byte
 	var foot [tail]byte
+	// A file of head and foot alone has no footer, and is refused by its length below.
 	if size < magic+tail {
 		return nil, errMagic
 	}
@@ -41,6 +42,7 @@ func Open(content io.ReaderAt, size int64) (*File, error) {
 	if err := readAt(content, foot[:], size-tail); err != nil {
 		return nil, err
 	}
+	// The last four bytes say whether the footer is encrypted; the first four are of the format alone.
 	switch end := string(foot[4:]); {
 	case end == "PARE":
 		return nil, errEncrypted
@@ -48,6 +50,7 @@ func Open(content io.ReaderAt, size int64) (*File, error) {
 		return nil, errMagic
 	}
 	n := int64(binary.LittleEndian.Uint32(foot[:]))
+	// The length is of the file's author: unchecked it would be allocated, and read before the beginning.
 	if n > size-magic-tail {
 		return nil, errShort
 	}
@@ -67,6 +70,8 @@ func (f *File) describe(footer []byte) error {
 	r := thrift{b: footer}
 	var columns *thrift
 	r.fields(func(id int16, kind byte) bool {
+		// A copy of the reader at this field: fields come in any order, and columns must be known before row groups are
+		// read.
 		here := r
 		switch {
 		case id == 2 && kind == thriftList:
@@ -76,6 +81,7 @@ func (f *File) describe(footer []byte) error {
 		case id == 8:
 			r.fail(errEncrypted)
 		}
+		// False lets the caller skip the field. Only its place was needed.
 		return false
 	})
 	if r.err != nil {
@@ -106,6 +112,7 @@ func (f *File) Next(readers []*Reader) (rows int64, err error) {
 	if f.left == 0 {
 		return 0, io.EOF
 	}
+	// Before the group is read: after an error the next call must not read it again from the middle.
 	f.left--
 	r := &f.groups
 	wanted := make(map[int]*Reader, len(readers))
@@ -118,6 +125,7 @@ func (f *File) Next(readers []*Reader) (rows int64, err error) {
 		case id == 1 && kind == thriftList:
 			seen = true
 			n := r.list()
+			// Chunks have no names here, only places: with another number they would belong to other columns.
 			if n != len(f.Columns) {
 				r.fail(errDamaged)
 			}
@@ -131,6 +139,7 @@ func (f *File) Next(readers []*Reader) (rows int64, err error) {
 		}
 		return true
 	})
+	// A group without chunks says nothing of its rows, and a negative number would be a loop without end for the caller.
 	if r.err == nil && (!seen || rows < 0) {
 		r.fail(errDamaged)
 	}

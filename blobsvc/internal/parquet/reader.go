@@ -39,7 +39,10 @@ func (f *File) Reader(column int, budget *Budget) *Reader {
 
 // begin moves to a chunk.
 func (r *Reader) begin(c chunk) {
-	r.chunk, r.left, r.values, r.dictionary.there = c, 0, nil, false
+	r.chunk = c
+	r.left = 0
+	r.values = nil
+	r.dictionary.there = false
 }
 
 // Next returns the next value. It returns io.EOF at the end of the row group.
@@ -87,6 +90,8 @@ type pageHeader struct {
 }
 
 func (h *pageHeader) read(r *thrift) {
+	// Fields that the file leaves out keep values that the checks refuse; levels are RLE unless said otherwise. Field
+	// numbers are those of parquet.thrift: https://github.com/apache/parquet-format
 	*h = pageHeader{kind: -1, levelEncoding: rleEncoding}
 	r.fields(func(id int16, kind byte) bool {
 		switch id {
@@ -99,6 +104,7 @@ func (h *pageHeader) read(r *thrift) {
 		case 4:
 			h.crc, h.hasCRC = uint32(r.int32()), true
 		case 5, 7:
+			// The headers of a data page (5) and a dictionary page (7) begin with the same two fields.
 			return r.structure(kind, func(inner int16, _ byte) bool {
 				switch {
 				case inner == 1:
@@ -124,6 +130,7 @@ func (h *pageHeader) read(r *thrift) {
 				case 6:
 					h.repetitions = r.int32()
 				case 7:
+					// is_compressed is true if it is absent, so what is kept is its opposite.
 					h.clear = kind == thriftFalse
 				default:
 					return false
@@ -139,6 +146,8 @@ func (h *pageHeader) read(r *thrift) {
 
 // nextHeader reads the next page header of the chunk and moves past it.
 func (r *Reader) nextHeader() (h pageHeader, err error) {
+	// A header has no length before it. Usually 256 bytes hold it; statistics in it can make it long, so more is read
+	// when the text ends too early.
 	for size := int64(256); ; size *= 8 {
 		size = min(size, maxHeader, r.chunk.end-r.chunk.at)
 		if r.header, err = r.budget.grow(r.header, int(size)); err != nil {
@@ -149,6 +158,7 @@ func (r *Reader) nextHeader() (h pageHeader, err error) {
 		}
 		t := thrift{b: r.header}
 		h.read(&t)
+		// Only a short read is tried again, and only if there is more: other errors stay the same with more bytes.
 		if t.err == errShort && size < maxHeader && size < r.chunk.end-r.chunk.at {
 			continue
 		}
@@ -159,6 +169,7 @@ func (r *Reader) nextHeader() (h pageHeader, err error) {
 		break
 	}
 	switch {
+	// Sizes are of the file's author; page and chunk bound them before memory is taken.
 	case h.size < 0 || h.stored < 0 || h.values < 0 || int64(h.stored) > r.chunk.end-r.chunk.at:
 		return h, errDamaged
 	case h.size > maxPage || h.stored > maxPage:
@@ -173,6 +184,7 @@ func (r *Reader) nextPage() error {
 	if err != nil {
 		return err
 	}
+	// Index pages and kinds of later versions are skipped, as the specification says.
 	if h.kind != dataPage && h.kind != dataPageV2 && h.kind != dictionaryPage {
 		r.chunk.at += int64(h.stored)
 		return nil
@@ -184,6 +196,7 @@ func (r *Reader) nextPage() error {
 		return err
 	}
 	r.chunk.at += int64(h.stored)
+	// The sum is of the stored bytes, before they are decompressed: damage must not reach a decompressor.
 	if h.hasCRC && crc32.ChecksumIEEE(r.stored) != h.crc {
 		return errDamaged
 	}

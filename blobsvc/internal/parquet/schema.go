@@ -89,6 +89,8 @@ func (e *element) read(r *thrift) {
 		case 5:
 			e.children = r.int32()
 		case 6:
+			// The logical type replaced the converted type. Writers give both, in either order, and the logical one has more
+			// detail.
 			if n := r.int32(); !logical {
 				e.meaning = converted(n)
 			}
@@ -126,6 +128,7 @@ func (e *element) logical(r *thrift, kind byte) {
 	e.meaning = Plain
 	r.structure(kind, func(id int16, kind byte) bool {
 		switch id {
+		// Numbers are those of LogicalType in parquet.thrift.
 		case 5:
 			e.meaning = Decimal
 			return r.structure(kind, func(id int16, _ byte) bool {
@@ -139,6 +142,7 @@ func (e *element) logical(r *thrift, kind byte) {
 		case 8:
 			return r.structure(kind, func(id int16, kind byte) bool {
 				return id == 2 && r.structure(kind, func(id int16, _ byte) bool {
+					// Milliseconds, microseconds and nanoseconds are fields 1 to 3 of TimeUnit.
 					if id >= 1 && id <= 3 {
 						e.meaning = Millis + Meaning(id-1)
 					}
@@ -196,6 +200,7 @@ func (s *schema) next(e *element) error {
 
 // children reads the descendants of a group. above has the path and levels of the group.
 func (s *schema) children(group *element, path string, above Column, depth int) error {
+	// Groups nest as deep as the file says; the stack is ours.
 	if depth > maxDepth {
 		return errDeep
 	}
@@ -206,9 +211,11 @@ func (s *schema) children(group *element, path string, above Column, depth int) 
 		}
 		c := above
 		c.Name = path + string(e.name)
+		// Names are repeated in each path: a long name of an outer group counts for each column in it.
 		if s.names += len(c.Name); s.names > maxNames || len(s.columns) >= MaxColumns {
 			return errColumns
 		}
+		// 0 is required, which needs no level; 1 is optional and 2 repeated.
 		switch e.repetition {
 		case 0:
 		case 1:
@@ -219,6 +226,7 @@ func (s *schema) children(group *element, path string, above Column, depth int) 
 		default:
 			return errSchema
 		}
+		// An element without a type is a group.
 		if e.kind < 0 {
 			if err := s.children(&e, c.Name+".", c, depth+1); err != nil {
 				return err
@@ -228,7 +236,10 @@ func (s *schema) children(group *element, path string, above Column, depth int) 
 		if e.children != 0 || e.kind > int32(FixedLenByteArray) || !e.fits() {
 			return errSchema
 		}
-		c.Kind, c.Length, c.Meaning, c.Scale = Kind(e.kind), int(e.length), e.meaning, int(e.scale)
+		c.Kind = Kind(e.kind)
+		c.Length = int(e.length)
+		c.Meaning = e.meaning
+		c.Scale = int(e.scale)
 		s.columns = append(s.columns, c)
 	}
 	return nil

@@ -175,9 +175,12 @@ func (r *thrift) skip(kind byte) {
 		r.elements(n, kind)
 	case thriftMap:
 		n := r.uvarint()
+		// An empty map has no byte for the kinds.
 		if n == 0 {
 			return
 		}
+		// Each entry takes at least a byte, so a larger number is not in the file. Without this check it would count to
+		// 2^64.
 		if n > uint64(len(r.b)-r.at) {
 			r.fail(errShort)
 			return

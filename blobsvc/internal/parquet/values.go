@@ -106,6 +106,7 @@ func (p *plain) next() (Value, error) {
 			return Value{}, errEncoding
 		}
 		v := Value{N: int64(p.b[0] >> p.bit & 1)}
+		// Booleans are bits, the lowest first.
 		if p.bit++; p.bit == 8 {
 			p.b, p.bit = p.b[1:], 0
 		}
@@ -114,6 +115,7 @@ func (p *plain) next() (Value, error) {
 		if n > len(p.b) {
 			return Value{}, errEncoding
 		}
+		// The third index keeps an append to the value from writing over the next one.
 		v := p.c.fixed(p.b[:n:n])
 		p.b = p.b[n:]
 		return v, nil
@@ -149,8 +151,14 @@ type dictionary struct {
 
 // set reads n values. Texts are prefixed with their length.
 func (d *dictionary) set(c *Column, b []byte, n int, budget *Budget) error {
-	d.there, d.c, d.b, d.n, d.at = true, c, b, n, d.at[:0]
+	d.there = true
+	d.c = c
+	d.b = b
+	d.n = n
+	d.at = d.at[:0]
 	if w := c.width(); w > 0 {
+		// The number of values is of the header and the bytes are of the page: the quotient cannot overflow, the product
+		// could.
 		if n > len(b)/w {
 			return errEncoding
 		}
@@ -159,6 +167,7 @@ func (d *dictionary) set(c *Column, b []byte, n int, budget *Budget) error {
 	if c.Kind == Boolean || n > len(b)/4 {
 		return errEncoding
 	}
+	// The dictionary's table is reused for the next chunk, so only growth is taken from the budget.
 	if cap(d.at) < n {
 		if err := budget.take(4 * (n - cap(d.at))); err != nil {
 			return err

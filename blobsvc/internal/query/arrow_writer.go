@@ -52,8 +52,10 @@ func (x *arrowXML) schema() (fields []arrow.Field, err error) {
 		if !ok {
 			return nil, invalidNode("Type", f.Type)
 		}
+		// A column without a name gets its number, as in results of CSV.
 		field := arrow.Field{Name: orOrdinal(f.Name, i+1), Kind: kind.kind}
 		if field.Kind == arrow.Decimal {
+			// Left out means the most digits, 38.
 			if field.Precision, field.Scale = f.Precision, f.Scale; field.Precision == 0 {
 				field.Precision = maxPrecision
 			}

@@ -105,6 +105,7 @@ func (c *csvReader) position() (at, end int64) { return c.recordStart, c.recordE
 
 // next reads a record. It returns io.EOF at the end.
 func (c *csvReader) next() (record, error) {
+	// Only at the start of the blob: the same three bytes later are data.
 	if c.window.base == 0 && c.window.start == 0 {
 		for len(c.bytes()) < len(bom) {
 			if err := c.window.more(); err == io.EOF {
@@ -123,9 +124,11 @@ func (c *csvReader) next() (record, error) {
 	}
 	c.recordStart = c.offset()
 	c.rest = c.bytes()[:length]
+	// With LF as separator, a CR before it is part of the line end that Windows programs write.
 	if c.trimCR && length > 0 && separator > 0 && c.rest[length-1] == '\r' {
 		c.rest = c.rest[:length-1]
 	}
+	// Fields are split when one is asked for: SELECT * and COUNT(*) do not need them.
 	c.fields, c.spare, c.unsplit = c.fields[:0], c.spare[:0], true
 	c.window.start += length + separator
 	c.recordEnd = c.offset()

@@ -273,6 +273,7 @@ func formatTime(t time.Time, pattern string) string {
 		if c == '\'' {
 			text, n, ok := quoted(pattern[i:])
 			if !ok {
+				// A quote that is not closed takes the rest, without an error: the pattern may come from the data.
 				text, n = pattern[i+1:], len(pattern)-i
 			}
 			b.WriteString(text)
@@ -283,6 +284,7 @@ func formatTime(t time.Time, pattern string) string {
 		for i+n < len(pattern) && pattern[i+n] == c {
 			n++
 		}
+		// Most runs have a layout of Go's; fractions and zones are made by hand.
 		if layout := timeLayout(c, n); layout != "" {
 			b.WriteString(t.Format(layout))
 		} else if s, ok := timeField(t, c, n); ok {

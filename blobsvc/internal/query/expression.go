@@ -229,11 +229,13 @@ func (e *arithmetic) eval(r *row) (value, error) {
 	}
 	b, err := e.right.eval(r)
 	if err == nil {
+		// A text may be megabytes, and becomes a number here: its length is work.
 		err = r.Spend(1 + len(a.b) + len(b.b))
 	}
 	if err != nil || a.absent() || b.absent() {
 		return nullValue, err
 	}
+	// Days are added to a moment, as in T-SQL; the difference of two is not defined.
 	if a.kind == timestamp && (e.op == '+' || e.op == '-') {
 		return addDays(a.t, b, e.op == '-')
 	}
@@ -243,11 +245,13 @@ func (e *arithmetic) eval(r *row) (value, error) {
 	if b, err = b.number(); err != nil {
 		return b, err
 	}
+	// Integers stay integers: as floats they would lose digits above 2^53.
 	if a.kind == integer && b.kind == integer {
 		return integers(e.op, a.n, b.n)
 	}
 	x, y := a.float(), b.float()
 	if e.op == '%' && y != 0 {
+		// Mod takes time in the difference of exponents: 1e308 % 1e-300 runs for thousands of steps.
 		if err := r.Spend(remainderWork(x, y)); err != nil {
 			return value{}, err
 		}

@@ -125,6 +125,7 @@ func (e *trim) eval(r *row) (value, error) {
 		if !strings.ContainsRune(cut, c) {
 			break
 		}
+		// Each character of the value is searched in the set, and both may be long: the product is the work.
 		if err := r.Spend(1 + len(cut)); err != nil {
 			return value{}, err
 		}

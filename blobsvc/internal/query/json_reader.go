@@ -331,6 +331,8 @@ func blank(b []byte) []byte {
 // valueLength returns the length of the value at the start of b. More bytes may follow it.
 func valueLength(b []byte) int {
 	depth, quoted := 0, false
+	// Only the end is looked for; the value is parsed if the query needs it. Brackets in a text do not count, and an
+	// escaped quote does not end it.
 	for i := 0; i < len(b); i++ {
 		switch ch := b[i]; {
 		case quoted && ch == '\\':
@@ -344,6 +346,7 @@ func valueLength(b []byte) int {
 		case ch == '{' || ch == '[':
 			depth++
 		case ch == '}' || ch == ']':
+			// The bracket that ends the object around a number or a word.
 			if depth == 0 {
 				return i
 			}

@@ -32,6 +32,7 @@ func (t token) is(word string) bool {
 func tokenize(s string) ([]token, error) {
 	var out []token
 	for i := 0; i < len(s); {
+		// Bounded before the parser, whose recursion follows the tokens.
 		if len(out) == maxTokens {
 			return nil, refuse("The query is too long.")
 		}
@@ -46,10 +47,12 @@ func tokenize(s string) ([]token, error) {
 			}
 			kind := tokString
 			if c == '"' {
+				// Single quotes make a text, double quotes a name that is compared exactly.
 				kind = tokQuoted
 			}
 			out = append(out, token{kind, text})
 			i += n
+		// A dot begins a number only before a digit; else it is a step of a path.
 		case c >= '0' && c <= '9' || c == '.' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9':
 			n := numberLength(s[i:])
 			out = append(out, token{tokNumber, s[i : i+n]})

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/parquet-go/parquet-go"
 
 	ownparquet "github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
 	"github.com/lazuli-storage/lazuli/internal/budget"
@@ -33,41 +31,18 @@ func askParquet(t testing.TB, file []byte, sql, out string) (answer, error) {
 	return decode(t, b.Bytes()), nil
 }
 
-type parquetRow struct {
-	ID    int64     `parquet:"id"`
-	Name  string    `parquet:"name,dict"`
-	Price float64   `parquet:"price"`
-	OK    bool      `parquet:"ok"`
-	When  time.Time `parquet:"when,timestamp(microsecond)"`
-	Maybe *int32    `parquet:"maybe,optional"`
-	Cents int64     `parquet:"cents,decimal(2:10)"`
-	Sub   struct {
-		X uint32 `parquet:"x"`
-	} `parquet:"sub"`
-}
-
-func parquetFile(t testing.TB, rows ...parquetRow) []byte {
+// parquetFile returns a file of testdata. TestFilesOfQueries in the package parquettest writes them.
+func parquetFile(t testing.TB, name string) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	w := parquet.NewGenericWriter[parquetRow](&b, parquet.Compression(&parquet.Snappy), parquet.MaxRowsPerRowGroup(100))
-	if _, err := w.Write(rows); err != nil {
+	b, err := os.ReadFile("testdata/" + name + ".parquet")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return b
 }
 
 func TestParquet(t *testing.T) {
-	n := int32(-5)
-	rows := []parquetRow{
-		{ID: 0, Name: "a,b", Price: 1.5, OK: true, When: time.Date(2020, 2, 3, 4, 5, 6, 7e6, time.UTC), Maybe: &n,
-			Cents: -105},
-		{ID: 1, Name: "c", Price: 2, When: time.Date(1969, 12, 31, 23, 59, 59, 5e8, time.UTC), Cents: 5},
-	}
-	rows[1].Sub.X = 4e9
-	file := parquetFile(t, rows...)
+	file := parquetFile(t, "types")
 	for _, c := range []struct{ sql, out, want string }{
 		{"select * from blobstorage where id < 1;", "", "0,\"a,b\",1.5,true,2020-02-03T04:05:06.007Z,-5,-1.05,0\n"},
 		{"SELECT * FROM BlobStorage", jsonLines,
@@ -88,7 +63,7 @@ func TestParquet(t *testing.T) {
 // The pages of all columns that a query reads are bounded together.
 func TestParquetMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	file := parquetFile(t, make([]parquetRow, 100)...)
+	file := parquetFile(t, "zeros")
 	read := func(memory ownparquet.Budget) error {
 		p := newParquetReader(bytes.NewReader(file), int64(len(file)), true, budget.New(t.Context(), budget.Request))
 		if p.memory != parquetMemory {
@@ -110,11 +85,7 @@ func TestParquetMemoryIsBounded(t *testing.T) {
 }
 
 func TestParquetGroups(t *testing.T) {
-	rows := make([]parquetRow, 1234)
-	for i := range rows {
-		rows[i].ID = int64(i)
-	}
-	a, err := askParquet(t, parquetFile(t, rows...), "SELECT SUM(id) FROM BlobStorage", "")
+	a, err := askParquet(t, parquetFile(t, "groups"), "SELECT SUM(id) FROM BlobStorage", "")
 	if err != nil || a.data != "760761\n" {
 		t.Errorf("%q, %v", a.data, err)
 	}
@@ -122,7 +93,7 @@ func TestParquetGroups(t *testing.T) {
 
 // TestDamagedParquet cuts and changes a file: an error is an answer, a panic is not.
 func TestDamagedParquet(t *testing.T) {
-	file := parquetFile(t, parquetRow{ID: 1, Name: "abc"}, parquetRow{ID: 2})
+	file := parquetFile(t, "small")
 	for i := 0; i < len(file); i += 3 {
 		bad := bytes.Clone(file)
 		bad[i] ^= [...]byte{0x01, 0x80, 0xff}[i%7%3]

@@ -69,6 +69,7 @@ func (p *parser) statement() error {
 	if err := p.selection(); err != nil {
 		return err
 	}
+	// The only table there is.
 	if err := p.expect("FROM", "BLOBSTORAGE"); err != nil {
 		return err
 	}
@@ -88,11 +89,13 @@ func (p *parser) statement() error {
 	}
 	if p.accept("LIMIT") {
 		t := p.next()
+		// A name or a text could read as a number.
 		if p.st.limit, err = strconv.ParseInt(t.text, 10, 64); err != nil || t.kind != tokNumber {
 			return errSyntax
 		}
 	}
 	p.accept(";")
+	// What follows a whole statement is an error, or a second statement would be ignored.
 	if p.peek().kind != tokEnd {
 		return errSyntax
 	}
@@ -108,6 +111,7 @@ func (p *parser) selection() error {
 		p.st.star = true
 		return nil
 	}
+	// The last token is tokEnd, so the one after a name exists.
 	if p.peek().is("SYS") && p.tokens[p.at+1].is(".") {
 		return p.split()
 	}
@@ -127,6 +131,7 @@ func (p *parser) selection() error {
 		}
 	}
 	switch {
+	// The service has no groups, so an aggregate has no row to stand in beside other columns.
 	case aggregates > 0 && len(p.st.columns) > 1:
 		return refuse("A SELECT has either projections or a single aggregate expression.")
 	case len(p.st.columns) > maxColumns:
@@ -204,11 +209,13 @@ func (p *parser) path(all bool) (path []step, err error) {
 			if t.kind != tokName && t.kind != tokQuoted || t.text == "" {
 				return nil, errSyntax
 			}
+			// A quoted name matches its case.
 			path = append(path, step{name: t.text, exact: t.kind == tokQuoted})
 		case p.accept("["):
 			s := step{index: allElements}
 			if !all || !p.accept("*") {
 				t := p.next()
+				// An index beyond it is no array that a row can hold.
 				if s.index, err = strconv.Atoi(t.text); err != nil || t.kind != tokNumber || s.index > maxPathStep {
 					return nil, errSyntax
 				}
@@ -220,6 +227,7 @@ func (p *parser) path(all bool) (path []step, err error) {
 		default:
 			return path, nil
 		}
+		// Rows are no deeper, so a longer path finds nothing.
 		if len(path) > maxDepth {
 			return nil, errSyntax
 		}

@@ -345,12 +345,15 @@ func (q *Query) split() error {
 		_, err := q.reader.next()
 		_, end := q.reader.position()
 		if err == io.EOF {
+			// The statistics at the end then report all bytes as read.
 			q.whole = true
 			if end > from {
 				return batch(end)
 			}
 			return nil
 		}
+		// A batch ends with the record that reaches the length: a cut within it would give two halves of a record to two
+		// readers.
 		if err == nil && end-from >= q.statement.split {
 			err = batch(end)
 		}

@@ -183,10 +183,12 @@ func compare(a, b value) (int, error) {
 	if a.kind == text && b.kind == text {
 		return bytes.Compare(a.b, b.b), nil
 	}
+	// An object or array has no order, and no text that is defined.
 	if a.kind == tree || b.kind == tree {
 		return 0, errConversion
 	}
 	var err error
+	// Both in the same direction: to a moment first, then to a number.
 	convert := func(to func(value) (value, error)) error {
 		if a, err = to(a); err == nil {
 			b, err = to(b)
@@ -204,6 +206,7 @@ func compare(a, b value) (int, error) {
 		if err := convert(value.number); err != nil {
 			return 0, err
 		}
+		// Compared as integers, since two of 2^53 and more may be the same as floats.
 		if a.kind == integer && b.kind == integer {
 			return cmp.Compare(a.n, b.n), nil
 		}

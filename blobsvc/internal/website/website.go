@@ -17,12 +17,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // Handler serves the static websites of all accounts.
@@ -146,14 +147,14 @@ func candidates(path, index, whole string) (names []string) {
 
 // sendBlob responds with a blob of $web and the given status. It returns errNotFound before anything is sent.
 func (h *Handler) sendBlob(r *wire.Request, name string, status int) error {
-	if state.CheckBlobName(name) != nil || name == "" {
+	if record.CheckBlobName(name) != nil || name == "" {
 		return errNotFound
 	}
-	var b state.Blob
+	var b record.Blob
 	body, err := h.Blobs.Open(
-		&state.Read{Ref: state.Ref{Account: r.Account, Container: state.WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
+		&state.Read{Ref: state.Ref{Account: r.Account, Container: record.WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
 	switch {
-	case errors.Is(err, state.ErrBlobNotFound), errors.Is(err, state.ErrContainerNotFound),
+	case errors.Is(err, record.ErrBlobNotFound), errors.Is(err, record.ErrContainerNotFound),
 		errors.Is(err, state.ErrArchived):
 		return errNotFound
 	case err != nil:

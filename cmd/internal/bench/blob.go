@@ -28,6 +28,7 @@ type blobSet struct {
 }
 
 func blobWorkloads() []*Workload {
+	// At least one blob, or a reader without preload would have nothing to read.
 	small := func(e *env) error { return e.needSmallBlobs(max(e.preload.Blobs, 1)) }
 	return []*Workload{{
 		Name: "blob-put-4k", About: "Put Blob, 4 KiB, always a new name",
@@ -38,12 +39,14 @@ func blobWorkloads() []*Workload {
 		Bytes: smallBlob, prepare: small,
 		worker: func(e *env, i int) worker { return newBlobGetter(e, i, 'b', e.blobs.small) },
 	}, {
+		// Four names per connection bound the disk that a run needs; new names would fill it within seconds.
 		Name: "blob-put-64m", About: "64 MiB as 8 Put Block of 8 MiB and a Put Block List, overwriting 4 names per " +
 			"connection in turn",
 		Bytes: largeBlob, MaxConns: largeConns, prepare: func(e *env) error { return e.needContainer() },
 		worker: func(e *env, i int) worker { return newBlockPutter(e, i, largeBlob) },
 	}, {
 		Name: "blob-put-64m-single", About: "64 MiB in one Put Blob, always a new name", Extra: true,
+		// A limit of connections: each holds 64 MiB, and more of them would measure memory.
 		Bytes: largeBlob, MaxConns: 2 * largeConns, prepare: func(e *env) error { return e.needContainer() },
 		worker: func(e *env, i int) worker { return newBlobPutter(e, i, largeBlob) },
 	}, {

@@ -35,6 +35,7 @@ both alike.`,
   lazuli bench --preload entities=1000000 --workload point-get --restart`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// These two need no server, so they come before the flags about one are read.
 			if list {
 				return listWorkloads(cmd.OutOrStdout())
 			}
@@ -58,6 +59,7 @@ both alike.`,
 			if !quiet && cfg.Progress == nil {
 				cfg.Progress = cmd.ErrOrStderr()
 			}
+			// A report may come with an error: what was measured before an interruption is still written.
 			report, err := Run(cmd.Context(), *cfg)
 			if report == nil {
 				return err

@@ -106,6 +106,8 @@ func (c *Conn) Do(r *Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The deadline is moved once in a while and not for each request: setting it costs a timer, as much as a small
+	// request does.
 	if now.Sub(l.touched) > opTimeout/2 {
 		l.touched = now
 		if err := l.SetDeadline(now.Add(opTimeout + opTimeout/2)); err != nil {
@@ -115,13 +117,16 @@ func (c *Conn) Do(r *Request) (*Response, error) {
 	e := &c.target.Stack.Endpoints[r.Service]
 	c.head = r.encode(c.head[:0], e, c.signer, c.date.at(now), c.target.sample(r.Class))
 	reusable, err := c.exchange(l, r)
+	// Taken after the answer: a connection that the server may close when idle is judged by this.
 	l.used = time.Now()
+	// A connection whose answer was not read to its end would give that rest to the next request.
 	if err != nil || !reusable {
 		c.drop(r.Service)
 	}
 	if err != nil {
 		return nil, err
 	}
+	// A wrong status is an error and the answer is still returned, as its headers and code say why.
 	if c.res.Status != r.Want {
 		return &c.res, &StatusError{Method: r.Method, Status: c.res.Status, Code: errorCode(&c.res)}
 	}

@@ -27,6 +27,7 @@ type env struct {
 	entities *entitySet
 	messages *messageSet
 	shallow  *messageSet
+	batches  *messageSet
 	blobs    *blobSet
 	cleanups []func(*Conn) error
 }
@@ -72,6 +73,8 @@ func load[S any](e *env, what string, n int, state func(conn int) S, do func(c *
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
 	start := time.Now()
+	// One goroutine a connection, as in the measurement: the load of preparation is the one that the server is measured
+	// with.
 	for i, c := range e.conns {
 		wg.Go(func() {
 			s := state(i)
@@ -80,6 +83,8 @@ func load[S any](e *env, what string, n int, state func(conn int) S, do func(c *
 				if i >= n {
 					return
 				}
+				// The first error stops all others at their next turn; CompareAndSwap keeps it against those that follow from
+				// it.
 				if err := do(c, s, i); err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
@@ -90,6 +95,7 @@ func load[S any](e *env, what string, n int, state func(conn int) S, do func(c *
 		})
 	}
 	wg.Wait()
+	// An interrupt is not a failure of the server.
 	if err := e.ctx.Err(); err != nil {
 		return err
 	}

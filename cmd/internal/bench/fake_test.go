@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,12 +102,17 @@ func (f *fakeAzure) table(w http.ResponseWriter, r *http.Request, resource, body
 func (f *fakeAzure) queue(w http.ResponseWriter, r *http.Request, resource string) {
 	name, rest, _ := strings.Cut(resource, "/")
 	f.mu.Lock()
-	depth := f.depth[name]
-	switch {
-	case r.Method == http.MethodPost:
-		f.depth[name]++
-	case r.Method == http.MethodGet && depth > 0:
-		f.depth[name]--
+	also := 0 // further messages of the request
+	if list := r.Header.Get(alsoHeader); list != "" {
+		also = strings.Count(list, ",") + 1
+	}
+	wanted, _ := strconv.Atoi(r.URL.Query().Get("numofmessages"))
+	depth := min(f.depth[name], wanted)
+	switch r.Method {
+	case http.MethodPost:
+		f.depth[name] += 1 + also
+	case http.MethodGet:
+		f.depth[name] -= depth
 	}
 	f.mu.Unlock()
 	switch {
@@ -115,15 +121,17 @@ func (f *fakeAzure) queue(w http.ResponseWriter, r *http.Request, resource strin
 	case rest == "":
 		f.remove(w, name, http.StatusNoContent)
 	case r.Method == http.MethodPost:
+		w.Header().Set(alsoHeader, strconv.Itoa(also))
 		w.WriteHeader(http.StatusCreated)
 	case r.Method == http.MethodGet && depth == 0:
 		io.WriteString(w, "<QueueMessagesList></QueueMessagesList>")
 	case r.Method == http.MethodGet:
-		io.WriteString(w,
-			"<QueueMessagesList><QueueMessage><MessageId>0a1b</MessageId><PopReceipt>a+/=</PopReceipt></QueueMessage></QueueMessagesList>")
+		const message = "<QueueMessage><MessageId>0a1b</MessageId><PopReceipt>a+/=</PopReceipt></QueueMessage>"
+		io.WriteString(w, "<QueueMessagesList>"+strings.Repeat(message, depth)+"</QueueMessagesList>")
 	case r.URL.Query().Get("popreceipt") != "a+/=" || rest != "messages/0a1b":
 		w.WriteHeader(http.StatusBadRequest)
 	default:
+		w.Header().Set(alsoHeader, strings.TrimSuffix(strings.Repeat("Deleted,", also), ","))
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

@@ -43,6 +43,8 @@ ceiling on this machine.
 	cmd.Flags().BoolVar(&floor, "floor", false,
 		"measure the machine's ceiling in turns with the target and print shares of it")
 	cmd.Flags().IntVar(&nodes, "nodes", 0, "measure a cluster of this many nodes, 3 to 7, in turns with the target")
+	// Here and not in RunE: the command that measures does not know of floors and clusters, which only the laboratory
+	// has.
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if nodes != 0 && (nodes < 3 || nodes > 7 || cfg.Versus != "") {
 			return SettingsError{Cause: errors.New("--nodes must be from 3 to 7, without --vs")}
@@ -50,6 +52,7 @@ ceiling on this machine.
 		if nodes != 0 {
 			cfg.cluster = func(ctx context.Context) (*Target, func(), error) { return startCluster(ctx, *cfg, nodes) }
 		}
+		// A process of its own, as the server has: in this one it would share the processor time that is measured.
 		self, err := os.Executable()
 		if floor && err == nil {
 			cfg.floor = func() (*killrig.Process, *Target, error) {
@@ -169,17 +172,20 @@ func (f *FloorServer) record(c echo.Context) error {
 func (f *FloorServer) answer(c echo.Context) error {
 	r := c.Request()
 	buf := f.buffers.Get().(*[]byte)
+	// The body is read as a server must: a floor that left it unread would be faster than any server can be.
 	_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, r.Body, *buf)
 	f.buffers.Put(buf)
 	if err != nil {
 		return c.NoContent(http.StatusBadRequest)
 	}
+	// The signature is checked for the same reason: its hash is part of what each request must cost.
 	if !f.signed(r, strings.HasPrefix(r.URL.Path, floorBase(Table))) {
 		return c.NoContent(http.StatusForbidden)
 	}
 	f.mu.RLock()
 	s := f.samples[r.Header.Get(sampleHeader)]
 	f.mu.RUnlock()
+	// 404 shows as errors in the table: the floor has no recorded answer for this class of requests.
 	if s == nil {
 		return c.NoContent(http.StatusNotFound)
 	}
@@ -203,12 +209,16 @@ func (f *FloorServer) signed(r *http.Request, table bool) bool {
 	if !ok {
 		return false
 	}
+	// The string to sign, built by hand and without allocation: what the floor spends here is taken from the distance
+	// between it and the server.
 	t := make([]byte, 0, 512)
 	t = append(t, r.Method...)
 	if table {
 		t = fmt.Appendf(t, "\n\n%s\n%s\n", r.Header.Get("Content-Type"), r.Header.Get(dateHeader))
 		t = f.appendResource(t, r)
 	} else {
+		// Content-Encoding and Content-Language are empty; then follow length, MD5, type, and seven headers that the
+		// generator does not send. https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 		t = append(t, "\n\n\n"...)
 		if r.ContentLength > 0 {
 			t = strconv.AppendInt(t, r.ContentLength, 10)
@@ -224,6 +234,7 @@ func (f *FloorServer) signed(r *http.Request, table bool) bool {
 	mac.Reset()
 	mac.Write(t)
 	var sum [sha256.Size]byte
+	// t has been hashed and is written over.
 	want := base64.StdEncoding.AppendEncode(t[:0], mac.Sum(sum[:0]))
 	f.macs.Put(mac)
 	return hmac.Equal(want, []byte(given))
@@ -359,12 +370,14 @@ func startFloor(cmd *exec.Cmd) (*killrig.Process, *Target, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// Room for one line, so that the reader does not hang on a floor that answered after the time limit.
 	line := make(chan string, 1)
 	go func() {
 		sc := bufio.NewScanner(pr)
 		if sc.Scan() {
 			line <- sc.Text()
 		}
+		// Read on, or the child would block once the pipe is full.
 		io.Copy(io.Discard, pr)
 	}()
 	select {
@@ -376,6 +389,7 @@ func startFloor(cmd *exec.Cmd) (*killrig.Process, *Target, error) {
 		}
 		t, err := floorTarget(addr, c.Pid())
 		if err != nil {
+			// A child without target would run after the program.
 			stop(c)
 		}
 		return c, t, err

@@ -57,6 +57,7 @@ func newMeasurement(e *env, w *Workload, maxErrors int) *measurement {
 // slice lets all workers work for d and waits until each has finished its last operation. Unless count is set, what
 // happened is forgotten (warm-up), except that errors still count towards the limit.
 func (m *measurement) slice(ctx context.Context, d time.Duration, count bool) {
+	// Outside the measured time. With samples the target is not a server that keeps anything.
 	if m.workload.between != nil && m.env.target.samples == nil {
 		if err := m.workload.between(m.env); err != nil {
 			m.failed = err
@@ -75,6 +76,7 @@ func (m *measurement) slice(ctx context.Context, d time.Duration, count bool) {
 	if m.errors.Load() > m.maxErrors {
 		m.failed = errTooMany
 	}
+	// A slice for warming up leaves connections and caches warm, and no numbers.
 	if !count {
 		return
 	}
@@ -87,6 +89,8 @@ func (m *measurement) slice(ctx context.Context, d time.Duration, count bool) {
 	for i := range tallies {
 		t, total := &tallies[i], &m.tallies[i]
 		s.Ops += t.hist.Count()
+		// The time that workers were busy, and not the length of the slice: a worker that ends early must not lower the
+		// rate.
 		s.Busy += t.busy
 		total.busy += t.busy
 		total.hist.Merge(&t.hist)

@@ -4,10 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 )
 
-const messageSize = 1 << 10 // bytes of message text
+const (
+	messageSize  = 1 << 10 // bytes of message text
+	messageBatch = 32      // messages of a request, the most that Get Messages returns
+	// alsoHeader has the further messages of a request; docs/extensions.md.
+	alsoHeader = "X-Lazuli-Also"
+)
 
 // messageSet is a queue held at a given depth.
 type messageSet struct {
@@ -17,6 +23,8 @@ type messageSet struct {
 }
 
 func queueWorkloads() []*Workload {
+	// A workload that only takes messages gets its depth back between slices: otherwise a fast target would have a shorter
+	// queue than a slow one. Those that only put have a queue of their own for each run, which begins empty.
 	return []*Workload{{
 		Name: "queue-put", About: "Put Message, 1 KiB of text, all connections into one queue",
 		Bytes: messageSize,
@@ -36,6 +44,20 @@ func queueWorkloads() []*Workload {
 		Extra:   true,
 		prepare: func(e *env) error { return e.needMessages() },
 		worker:  func(e *env, i int) worker { return newTurner(e, e.messages, i) },
+	}, {
+		Name: "queue-put-32", About: "Put Message of 32 messages of 1 KiB together, an extension", Extra: true,
+		Bytes: messageSize * messageBatch, Items: messageBatch, Unit: "messages",
+		prepare: func(e *env) error {
+			_, err := e.createQueue("bench-put32-" + e.run)
+			return err
+		},
+		worker: func(e *env, i int) worker { return newBatchPutter(e, "bench-put32-"+e.run, i) },
+	}, {
+		Name: "queue-turnover-32", About: "cycles of Put Message, Get Messages and Delete Message of 32 messages of 1 KiB " +
+			"together, an extension", Extra: true,
+		Items: messageBatch, Unit: "messages",
+		prepare: func(e *env) error { return e.needBatches() },
+		worker:  func(e *env, i int) worker { return newBatchTurner(e, e.batches, i) },
 	}, {
 		Name: "queue-turnover-100", About: "the same at a depth of 100 messages", Extra: true,
 		prepare: func(e *env) error { return e.needShallow() },
@@ -75,6 +97,16 @@ func (e *env) needShallow() error {
 	}
 	e.shallow = &messageSet{queue: name}
 	return e.putMessages(e.shallow, 100)
+}
+
+// needBatches makes a queue from which every connection can take a batch at once, and a floor that has none to put.
+func (e *env) needBatches() error {
+	name, err := e.createQueue("bench-batches-" + e.run)
+	if err != nil {
+		return err
+	}
+	e.batches = &messageSet{queue: name}
+	return e.putMessages(e.batches, 2*messageBatch*len(e.conns))
 }
 
 // refillMessages puts as many messages as were taken.
@@ -169,4 +201,88 @@ func (w *turner) do(c *Conn) error {
 		return err
 	}
 	return w.take.do(c)
+}
+
+// batchPutter puts the messages of a batch with one request.
+type batchPutter struct{ req *Request }
+
+func newBatchPutter(e *env, queue string, conn int) *batchPutter {
+	one := newPutter(e, queue, conn).req
+	also := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("%d:0,", messageSize), messageBatch-1), ",")
+	r := NewRequest(Queue, "POST", "put", 201, Field{"Content-Type", "application/xml"}, Field{alsoHeader, also})
+	r.Path, r.Keep = one.Path, true
+	text := textAfterN(one.Body, "<MessageText>", messageSize)
+	text = bytes.Repeat(text, messageBatch)
+	r.Body = fmt.Appendf(nil, "<QueueMessage><MessageText>%s</MessageText></QueueMessage>", text)
+	return &batchPutter{r}
+}
+
+var errNoBatches = errors.New("the service does not put, or delete, messages together")
+
+func (w *batchPutter) do(c *Conn) error {
+	res, err := c.Do(w.req)
+	if err == nil && string(res.Header(alsoHeader)) != fmt.Sprint(messageBatch-1) {
+		return errNoBatches
+	}
+	return err
+}
+
+// batchTurner puts a batch, gets one and deletes that.
+type batchTurner struct {
+	put      *batchPutter
+	get, del *Request
+	also     []byte
+}
+
+func newBatchTurner(e *env, set *messageSet, conn int) *batchTurner {
+	w := &batchTurner{put: newBatchPutter(e, set.queue, conn),
+		get: NewRequest(Queue, "GET", "get", 200),
+		del: NewRequest(Queue, "DELETE", "delete", 204, Field{alsoHeader, ""})}
+	w.get.Path = []byte("/" + set.queue + "/messages")
+	w.get.Query = []Param{{"numofmessages", fmt.Append(nil, messageBatch)}, {"visibilitytimeout", []byte("600")}}
+	w.get.Keep = true
+	w.del.Query = []Param{{Name: "popreceipt"}}
+	return w
+}
+
+func (w *batchTurner) do(c *Conn) error {
+	if err := w.put.do(c); err != nil {
+		return err
+	}
+	res, err := c.Do(w.get)
+	if err != nil {
+		return err
+	}
+	// The first message is named by the request's path and its receipt, the others by the extension's header. Each is cut
+	// out of the answer, which a parser of XML would make the larger part of what is measured.
+	w.also = w.also[:0]
+	n := 0
+	for body := res.Body; ; n++ {
+		id, receipt := textAfter(body, "<MessageId>"), textAfter(body, "<PopReceipt>")
+		if id == nil || receipt == nil {
+			break
+		}
+		body = body[bytes.Index(body, []byte("</QueueMessage>"))+1:]
+		if n == 0 {
+			w.del.Path = append(append(append(w.del.Path[:0], w.get.Path...), '/'), id...)
+			w.del.Query[0].Value = append(w.del.Query[0].Value[:0], receipt...)
+			continue
+		}
+		if n > 1 {
+			w.also = append(w.also, ',')
+		}
+		w.also = append(append(append(w.also, id...), ':'), receipt...)
+	}
+	// Fewer would make the cycle cheaper than its name says.
+	if n != messageBatch {
+		return errNoReceipt
+	}
+	w.del.plain[0].Value = string(w.also)
+	if res, err = c.Do(w.del); err != nil {
+		return err
+	}
+	if bytes.Count(res.Header(alsoHeader), []byte("Deleted")) != messageBatch-1 {
+		return errNoBatches
+	}
+	return nil
 }

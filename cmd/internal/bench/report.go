@@ -168,6 +168,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 // WriteTable writes the report for people.
 func (r *Report) WriteTable(w io.Writer) error {
+	// Columns that would be empty for each row are left out.
 	floor, versus := false, len(r.Targets) > 1
 	for _, wr := range r.Workloads {
 		for _, res := range wr.Results {
@@ -180,6 +181,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		head = append(head, "of floor")
 	}
 	if versus {
+		// How many times as fast the first target is, in the row of the other.
 		head = append(head, r.Targets[0].Name+" is")
 	}
 	fmt.Fprintln(tw, strings.Join(head, "\t")+"\t")
@@ -197,6 +199,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 			fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
 		}
 	}
+	// The notes come below the table, and tabwriter writes only now.
 	if err := tw.Flush(); err != nil {
 		return err
 	}
@@ -211,10 +214,12 @@ func (r *Report) writeNotes(w io.Writer) {
 		r.Connections, r.DurationS, r.SliceS, r.Preload.Entities, r.Preload.Messages, r.Preload.Blobs, r.Machine.CPUs,
 		r.Machine.CPU)
 	for _, wr := range r.Workloads {
+		// Only those with a limit of their own; the usual number stands in the line above.
 		if wr.Connections != r.Connections {
 			fmt.Fprintf(w, "%s: %d connections\n", wr.Name, wr.Connections)
 		}
 		for _, res := range wr.Results {
+			// A workload that ended early has numbers of the time until then.
 			if res.Failed != "" {
 				fmt.Fprintf(w, "%s on %s: ended early: %s\n", wr.Name, res.Target, res.Failed)
 			}

@@ -78,6 +78,7 @@ func (r *Request) encode(dst []byte, e *Endpoint, s *Signer, date, sample string
 	dst = append(dst, e.Base...)
 	dst = append(dst, r.Path...)
 	for i, p := range r.Query {
+		// "?" before the first parameter and "&" before the others.
 		dst = append(dst, "?&"[min(i, 1)])
 		dst = append(dst, p.Name...)
 		dst = append(dst, '=')
@@ -87,6 +88,7 @@ func (r *Request) encode(dst []byte, e *Endpoint, s *Signer, date, sample string
 	dst = append(dst, e.Host...)
 	dst = append(dst, "\r\n"...)
 	for _, h := range r.ms {
+		// x-ms-date has a place in the sorted list; its value comes from a clock that formats it once a second.
 		if h.Name == dateHeader {
 			h.Value = date
 		}
@@ -99,6 +101,7 @@ func (r *Request) encode(dst []byte, e *Endpoint, s *Signer, date, sample string
 		dst = appendField(dst, Field{"Content-Type", r.contentType})
 	}
 	if len(r.Body) > 0 || r.Method == "PUT" || r.Method == "POST" {
+		// PUT and POST without a body need the header, or servers answer 411.
 		dst = append(dst, "Content-Length: "...)
 		dst = strconv.AppendInt(dst, int64(len(r.Body)), 10)
 		dst = append(dst, "\r\n"...)
@@ -107,6 +110,7 @@ func (r *Request) encode(dst []byte, e *Endpoint, s *Signer, date, sample string
 		dst = appendField(dst, Field{sampleHeader, sample})
 	}
 	dst = append(dst, "Authorization: "...)
+	// Last, as it signs what was written before.
 	dst = s.Sign(dst, r, e.Base, date)
 	return append(dst, "\r\n\r\n"...)
 }

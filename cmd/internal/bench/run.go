@@ -201,6 +201,7 @@ func (r *run) open(ctx context.Context) error {
 		targets = append(targets, &Target{Name: "versus", Stack: r.stacks[1], PID: r.cfg.VersusPID})
 	}
 	for _, t := range targets {
+		// Before the cluster is started, whose target has a name already.
 		identify(t)
 	}
 	if r.cfg.cluster != nil {
@@ -210,12 +211,15 @@ func (r *run) open(ctx context.Context) error {
 		}
 		targets = append(targets, second)
 	}
+	// Two servers of one kind: results are kept by name.
 	if len(targets) == 2 && targets[0].Name == targets[1].Name {
 		targets[1].Name += "-2"
 	}
 	for _, t := range targets {
+		// The same id for all targets: tables and containers have the same names, and names of the same length.
 		r.envs = append(r.envs, newEnv(ctx, t, r.cfg, r.id))
 	}
+	// Last, so that a failure above leaves no process.
 	if r.cfg.floor != nil {
 		if r.floorChild, r.floor, err = r.cfg.floor(); err != nil {
 			return err
@@ -247,6 +251,7 @@ func (r *run) workload(ctx context.Context, w *Workload, i, n int) []*measuremen
 	r.cfg.progress("%s: %s", w.Name, w.About)
 	var ms []*measurement
 	for _, e := range r.envs {
+		// A target that cannot do a workload does not end the run for the other: Azurite lacks some.
 		if err := w.prepare(e); err != nil {
 			r.cfg.progress("%s: %v", e.target.Name, err)
 			ms = append(ms, &measurement{env: e, workload: w, failed: err})
@@ -254,18 +259,22 @@ func (r *run) workload(ctx context.Context, w *Workload, i, n int) []*measuremen
 		}
 		ms = append(ms, newMeasurement(e, w, r.cfg.MaxErrors))
 	}
+	// After the targets were prepared: the floor answers with what they answered.
 	if f := r.floorMeasurement(w, ms); f != nil {
 		defer func() { f.env.close(false) }()
 		ms = append(ms, f)
 	}
 	for _, m := range ms {
+		// All targets are warm before the first slice of any: caches of the machine are shared.
 		if m.failed == nil && r.cfg.Warmup > 0 {
 			m.slice(ctx, r.cfg.Warmup, false)
 		}
 	}
+	// Slices of the targets take turns. A machine that becomes slow for a while is slow for all of them.
 	for round := 0; ctx.Err() == nil; round++ {
 		worked := false
 		for turn := range ms {
+			// The order rotates, so that no target always follows the same one.
 			m := ms[(round+turn)%len(ms)]
 			if m.failed != nil || m.spent >= r.cfg.Duration {
 				continue

@@ -36,6 +36,7 @@ var colours = []string{"#2563eb", "#d97706", "#6b7280"}
 func (r *Report) WriteSVG(w io.Writer) error {
 	var b strings.Builder
 	group := func(n int) int { return n*(barHeight+barGap) + groupGap }
+	// The height comes first in the file, so that the groups are measured before they are drawn.
 	height := top
 	for _, wr := range r.Workloads {
 		height += group(len(wr.Results))
@@ -53,6 +54,7 @@ func (r *Report) WriteSVG(w io.Writer) error {
 	fmt.Fprintf(&b, `<text x="%d" y="18" text-anchor="end">operations per second</text>`+"\n", figureWidth)
 	y := top
 	for _, wr := range r.Workloads {
+		// Each workload has a scale of its own: their rates differ by a factor of a hundred.
 		highest := 0.0
 		for _, res := range wr.Results {
 			highest = max(highest, res.OpsPerS)
@@ -62,6 +64,7 @@ func (r *Report) WriteSVG(w io.Writer) error {
 		for i, res := range wr.Results {
 			width := 1.0
 			if highest > 0 {
+				// At least a line, so that a slow target is not taken for one that is missing.
 				width = max(1, res.OpsPerS/highest*(figureWidth-labelWidth-valueWidth))
 			}
 			text := number(res.OpsPerS)

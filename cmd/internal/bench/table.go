@@ -51,6 +51,7 @@ func tableWorkloads() []*Workload {
 
 // needEntities makes sure that the run's table exists and holds at least n entities, rounded up to full transactions.
 func (e *env) needEntities(n int) error {
+	// Once a run: workloads that need more entities add to the same table.
 	if e.entities == nil {
 		set := &entitySet{table: "bench" + e.run}
 		create := NewRequest(Table, "POST", "create", 201, Field{"Content-Type", "application/json"})
@@ -61,8 +62,10 @@ func (e *env) needEntities(n int) error {
 		e.entities = set
 		drop := NewRequest(Table, "DELETE", "drop", 204)
 		drop.Path = []byte("/Tables('" + set.table + "')")
+		// Registered as soon as the table exists, so that an interrupt of the load removes it, too.
 		e.onCleanup(drop)
 	}
+	// Counted in whole transactions, which are what the load sends.
 	first := e.entities.n / batchSize
 	batches := (n+batchSize-1)/batchSize - first
 	if batches <= 0 {
@@ -76,6 +79,7 @@ func (e *env) needEntities(n int) error {
 			b.rows(row % partitionRows)
 			return b.send(c)
 		})
+	// Also after an error, when it may be fewer: the run ends then.
 	e.entities.n = (first + batches) * batchSize
 	return err
 }

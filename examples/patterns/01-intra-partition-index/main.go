@@ -47,6 +47,8 @@ func example(ctx context.Context, e *run.Env) error {
 		return err
 	}
 	for _, t := range all {
+		// Both copies in one transaction, which is possible as they share the PartitionKey: a reader never finds one
+		// without the other.
 		tx := table.Begin()
 		for _, c := range copies(t) {
 			tx.Insert(&c)
@@ -63,6 +65,7 @@ func example(ctx context.Context, e *run.Env) error {
 		}
 	}
 	if err := e.Costs("by name, without index: a scan of the partition",
+		// The prefix keeps the copies of the index out of the result.
 		one(table.Query(party, tables.Field("Name").Eq("Peter Welch"), tables.RowKey.StartsWith("id_")))); err != nil {
 		return err
 	}
@@ -76,6 +79,7 @@ func example(ctx context.Context, e *run.Env) error {
 		return err
 	}
 	return e.Costs("change both copies: one transaction", func() (string, error) {
+		// The price of the pattern: a change writes each copy.
 		tx := table.Begin()
 		for _, c := range copies(all[len(all)-1]) {
 			c.State = "DC"

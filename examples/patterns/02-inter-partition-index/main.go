@@ -6,7 +6,7 @@
 // Solution: a worker keeps the copies, eventually. It learns of changes from queue messages, which the writer puts
 // around each write, or on Lazuli from the table's change log, which needs no change of the writer. Package
 // workers/roles/tableindex does the rest: it reads the current state, writes under ETags, and can be killed at any
-// step; `lazuli demo index` tests that.
+// step; `lazuli demo inter-partition-index` tests that.
 //
 // When: lookups do not know the PartitionKey, and readers tolerate a short delay. Cost: twice the storage, some
 // requests for each change in the background; a lookup is a range query.

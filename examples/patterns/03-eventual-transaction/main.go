@@ -6,7 +6,7 @@
 //
 // Solution: a message says what to do; a worker inserts into the archive, deletes from the table, and only then deletes
 // the message. Every step may be repeated, so the work resumes after a crash when the message is delivered again. This
-// is the built-in role archive; `lazuli demo archive` kills it at each step.
+// is the built-in role archive; `lazuli demo eventual-transaction` kills it at each step.
 //
 // When: all changes must happen eventually, and readers tolerate intermediate states. Cost: six requests for each
 // entity, three of them for the message.
@@ -68,6 +68,7 @@ func example(ctx context.Context, e *run.Env) error {
 		return err
 	}
 	for _, row := range rows {
+		// Two states of those whose terms have ended: enough to see the move, and the rest stays for comparison.
 		if row.End.After(today) || row.PartitionKey != "VT" && row.PartitionKey != "WA" {
 			continue
 		}
@@ -75,6 +76,7 @@ func example(ctx context.Context, e *run.Env) error {
 		if err != nil {
 			return err
 		}
+		// The handlers of workers expect base64 by default, as the Functions host does.
 		if _, err := e.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(body),
 			nil); err != nil {
 			return err
@@ -94,9 +96,11 @@ func example(ctx context.Context, e *run.Env) error {
 	if err := app.Start(ctx); err != nil {
 		return err
 	}
+	// Not the length of the queue: messages in work are invisible, and an empty queue may still have some.
 	if err := untilDone(ctx, app, asked); err != nil {
 		return err
 	}
+	// The stop must not be cut short by the context that ends the example.
 	if err := app.Stop(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -139,6 +143,7 @@ func costs(ctx context.Context, e *run.Env, role *archive.Role, queue string, ro
 		if n := len(got.Messages); n != 1 {
 			return "", fmt.Errorf("%d messages, want 1", n)
 		}
+		// The message is deleted last: after a crash before that, it is received again, and the move goes on.
 		if err := role.Archive(ctx, second); err != nil {
 			return "", err
 		}

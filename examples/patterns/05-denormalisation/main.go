@@ -59,12 +59,14 @@ func example(ctx context.Context, e *run.Env) error {
 	var t []term
 	var f []fullTerm
 	for i, a := range all {
+		// The terms are in the order of their members, so the first one of each makes the member.
 		if i == 0 || all[i-1].Member != a.Member {
 			m = append(m, member{a.State, a.Member, a.Name, a.Party})
 		}
 		row := fmt.Sprintf("%s_%02d", a.Member, a.Number)
 		years := fmt.Sprintf("%d to %d", a.Start.Year(), a.End.Year())
 		t = append(t, term{a.State, row, a.Member, years})
+		// The row of the pattern has name and party, too, which the two tables above keep apart.
 		f = append(f, fullTerm{a.State, row, a.Name, a.Party, years})
 	}
 	if err := members.Bulk(ctx, tables.BulkInsert, m); err != nil {
@@ -105,6 +107,7 @@ func example(ctx context.Context, e *run.Env) error {
 		return err
 	}
 	return e.Costs("the price: a change of name, in all terms", func() (string, error) {
+		// All of a state's terms are in one partition, so the change of a name is one transaction.
 		tx := full.Begin()
 		for a, err := range full.Query(state, tables.RowKey.StartsWith("G000386_")).All(ctx) {
 			if err != nil {

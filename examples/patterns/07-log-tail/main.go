@@ -47,6 +47,8 @@ func example(ctx context.Context, e *run.Env) error {
 		if err != nil {
 			return err
 		}
+		// The same rows under both orders, in two partitions, to compare the costs. The member's ID makes keys of one
+		// moment differ.
 		rows = append(rows, oath{"by time", tables.TimeKey(t.Start) + " " + t.Member, t.Name, t.Start},
 			oath{"latest first", ticks + " " + t.Member, t.Name, t.Start})
 	}
@@ -61,6 +63,7 @@ func example(ctx context.Context, e *run.Env) error {
 			}
 			last = append(last, o)
 		}
+		// Ascending keys put the latest at the end, so everything before is read only to be dropped.
 		slices.Reverse(last)
 		return names(last[:latest]), nil
 	}); err != nil {
@@ -68,6 +71,7 @@ func example(ctx context.Context, e *run.Env) error {
 	}
 	return e.Costs("inverted ticks: the first ones", func() (string, error) {
 		var first []oath
+		// Ascending inverted ticks put the latest first: the query ends after them.
 		for o, err := range table.Query(tables.PartitionKey.Eq("latest first")).Limit(latest).All(ctx) {
 			if err != nil {
 				return "", err

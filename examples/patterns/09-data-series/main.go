@@ -44,10 +44,12 @@ func example(ctx context.Context, e *run.Env) error {
 	single := map[tables.Key]year{}
 	decades := map[tables.Key]tables.Entity{}
 	for _, t := range all {
+		// A term ends in January, so its last year belongs to the next one.
 		for y := t.Start.Year(); y < t.End.Year(); y++ {
 			v := year{t.State, fmt.Sprintf("%s_%d", t.Class, y), t.Party}
 			single[tables.Key{PartitionKey: v.PartitionKey, RowKey: v.RowKey}] = v
 			k := tables.Key{PartitionKey: t.State, RowKey: fmt.Sprintf("%s_%d", t.Class, y/10*10)}
+			// An entity of ten years; each year is a property, and a property has no room for a key of its own.
 			if _, ok := decades[k]; !ok {
 				decades[k] = tables.Entity{PartitionKey: k.PartitionKey, RowKey: k.RowKey, Properties: map[string]any{}}
 			}
@@ -87,6 +89,7 @@ func example(ctx context.Context, e *run.Env) error {
 	}); err != nil {
 		return err
 	}
+	// A merge sends the new property alone: neither reading nor writing the others.
 	if err := e.Costs("add a value: a merge of one property", func() (string, error) {
 		return "merged", series.Merge(ctx,
 			&tables.Entity{PartitionKey: "IA", RowKey: "3_2020", Properties: map[string]any{"Y2029": "unknown"}})

@@ -4,7 +4,7 @@
 //
 // Solution: the text is a blob, and the entity has its name, length and hash. The built-in package
 // workers/roles/largeentity does that for every property that is too large, changes the pointers under the entity's
-// ETag, and deletes the blobs of crashed writers; `lazuli demo large-entity` kills the writers.
+// ETag, and deletes the blobs of crashed writers; `lazuli demo large-entities` kills the writers.
 //
 // When: some values are large, and mostly read alone. Cost: a write is a blob and two requests to the table, a read one
 // of each.
@@ -47,6 +47,7 @@ func example(ctx context.Context, e *run.Env) error {
 	if err != nil {
 		return err
 	}
+	// More than 64 KiB, which is the most that a property can have.
 	var text strings.Builder
 	for _, t := range all {
 		for y := t.Start.Year(); y < t.End.Year(); y++ {
@@ -61,6 +62,7 @@ func example(ctx context.Context, e *run.Env) error {
 	err = plain.Insert(ctx, &tables.Entity{PartitionKey: "reports", RowKey: "1",
 		Properties: map[string]any{"Text": text.String()}})
 	e.Say("%d KiB as a property: refused: %v", text.Len()>>10, err != nil)
+	// The example would show nothing if the service took the property.
 	if err == nil {
 		return errors.New("a property of that size was stored")
 	}
@@ -73,6 +75,7 @@ func example(ctx context.Context, e *run.Env) error {
 	}
 	return e.Costs("read, with the blob, by its hash", func() (string, error) {
 		got, err := store.Get(ctx, key)
+		// The store compares the hash; comparing the text shows that nothing was exchanged.
 		if err == nil && got.Value.Text != text.String() {
 			err = errors.New("another text was read than written")
 		}

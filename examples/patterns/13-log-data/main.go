@@ -4,7 +4,7 @@
 //
 // Solution: buffer lines and write them to append-only files in blobs, whose names have service and hour, and whose
 // metadata has the levels. The built-in package workers/roles/logstore does it; `lazuli logs query` reads it, and
-// `lazuli demo log-storage` kills the writers.
+// `lazuli demo log-data` kills the writers.
 //
 // When: entries are written steadily, read by time, and kept for a while. Cost: a blob for some seconds of lines; a
 // query lists the hours, and reads the blobs that can have such lines.
@@ -52,6 +52,7 @@ func example(ctx context.Context, e *run.Env) error {
 	for i, t := range all {
 		at := begin.Add(time.Duration(i) * time.Minute)
 		level := slog.LevelInfo
+		// One error in twenty, so that the queries below have something to find.
 		if i%20 == 0 {
 			level = slog.LevelError
 		}
@@ -61,6 +62,7 @@ func example(ctx context.Context, e *run.Env) error {
 			ID: fmt.Sprint(i)})
 	}
 	if err := e.Costs("write to a table, a line a request", func() (string, error) {
+		// One by one, as a program logs: a transaction would make the comparison unfair, and needs one partition.
 		for i := range rows {
 			if err := table.Insert(ctx, &rows[i]); err != nil {
 				return "", err
@@ -71,6 +73,7 @@ func example(ctx context.Context, e *run.Env) error {
 		return err
 	}
 	if err := e.Costs("write to blobs, gathered", func() (string, error) {
+		// An hour: the lines go into blobs by their size, and at Close.
 		w, err := logstore.NewWriter(e.Storage, container, logstore.WithFlushEvery(time.Hour))
 		if err != nil {
 			return "", err
@@ -107,6 +110,7 @@ func example(ctx context.Context, e *run.Env) error {
 			return "", err
 		}
 		n := 0
+		// Blobs of other hours are left out by their names; only those that may have lines are read.
 		for r, err := range reader.Query(ctx,
 			logstore.Query{Service: "orders", From: begin.Add(time.Hour), To: begin.Add(2 * time.Hour)}, nil) {
 			if err != nil {

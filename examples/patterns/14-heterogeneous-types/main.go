@@ -57,6 +57,7 @@ func example(ctx context.Context, e *run.Env) error {
 	}
 	for code, list := range byState {
 		tx := states.Begin()
+		// State and senators have one PartitionKey, and Join puts two types into one transaction.
 		tx.Insert(&state{code, "state", int32(len(list))})
 		more, err := tables.Join(tx.Transaction, senators)
 		if err != nil {
@@ -75,6 +76,7 @@ func example(ctx context.Context, e *run.Env) error {
 			if err != nil {
 				return "", err
 			}
+			// The property Type of each row says which struct it becomes.
 			switch row := row.(type) {
 			case *state:
 				text += fmt.Sprintf("; %d senators", row.Senators)
@@ -88,6 +90,7 @@ func example(ctx context.Context, e *run.Env) error {
 	}
 	return e.Costs("the senators alone: a range of keys", func() (string, error) {
 		n := 0
+		// The prefix in the key keeps the other type out; a filter on the property would scan it.
 		for _, err := range senators.Query(tables.PartitionKey.Eq("VT"), tables.RowKey.StartsWith("senator_")).All(ctx) {
 			if err != nil {
 				return "", err

@@ -6,7 +6,7 @@
 //
 // Solution: a worker keeps the counts of each state in an entity, from the table's changes, or from a queue if the
 // service has no table changes. It counts the whole state for each change, so a change that is delivered twice counts
-// once. `lazuli demo view` kills the worker at each step.
+// once. `lazuli demo materialised-view` kills the worker at each step.
 //
 // When: reads of the figures are frequent, and may be a moment old. Cost: for each change a query of one partition, in
 // the background; a read is small.

@@ -5,6 +5,7 @@ package run
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -31,20 +32,40 @@ type Env struct {
 	out     io.Writer
 	suffix  string
 	meter   *meter
+	names   []string // of what was made
 	undo    []func(context.Context) error
 }
 
-// Main runs an example against the storage account of workers.ConnectionFromEnvironment.
+// Main runs an example against the storage account of workers.ConnectionFromEnvironment. Unknown flags are errors.
 func Main(example func(context.Context, *Env) error) {
+	log.SetFlags(0)
+	keep, err := parse(flag.CommandLine, os.Args[1:])
+	if err != nil {
+		log.Print(err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := Run(ctx, workers.ConnectionFromEnvironment(), os.Stdout, example); err != nil {
+	if err := run(ctx, workers.ConnectionFromEnvironment(), os.Stdout, keep, example); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// Run runs an example, and removes the tables, queues and containers that it has made.
-func Run(ctx context.Context, connection string, out io.Writer, example func(context.Context, *Env) error) (err error) {
+// parse reads the arguments of a program.
+func parse(fl *flag.FlagSet, args []string) (keep bool, err error) {
+	fl.BoolVar(&keep, "keep", false, "keep the tables, queues and containers, and print their names")
+	if err := fl.Parse(args); err != nil {
+		return false, err
+	}
+	if fl.NArg() > 0 {
+		return false, fmt.Errorf("unexpected argument %q; the program has the flag --keep alone", fl.Arg(0))
+	}
+	return keep, nil
+}
+
+// run runs an example, and removes the tables, queues and containers that it has made, or says their names.
+func run(ctx context.Context, connection string, out io.Writer, keep bool,
+	example func(context.Context, *Env) error) (err error) {
 	m := &meter{client: &http.Client{Transport: http.DefaultTransport}}
 	// More attempts than the SDK's three: a limited partition answers 503 for seconds.
 	storage, err := workers.OpenStorage(connection, workers.WithTransport(m),
@@ -57,6 +78,10 @@ func Run(ctx context.Context, connection string, out io.Writer, example func(con
 	defer func() {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
+		if keep {
+			fmt.Fprintf(os.Stderr, "kept: %s\n", strings.Join(e.names, ", "))
+			return
+		}
 		for _, f := range e.undo {
 			err = errors.Join(err, f(clean))
 		}
@@ -67,6 +92,7 @@ func Run(ctx context.Context, connection string, out io.Writer, example func(con
 // Name returns a table's name that no other run has, and deletes the table at the end.
 func (e *Env) Name(name string) string {
 	name += e.suffix
+	e.names = append(e.names, "table "+name)
 	e.Later(func(ctx context.Context) error {
 		t, err := tables.New[tables.Entity](e.Service, name)
 		if err != nil {
@@ -81,6 +107,7 @@ func (e *Env) Name(name string) string {
 func (e *Env) Queue(ctx context.Context, name string) (string, error) {
 	name += "-" + e.suffix
 	_, err := e.Queues.CreateQueue(ctx, name, nil)
+	e.names = append(e.names, "queue "+name)
 	e.Later(func(ctx context.Context) error { _, err := e.Queues.DeleteQueue(ctx, name, nil); return err })
 	return name, err
 }
@@ -89,6 +116,7 @@ func (e *Env) Queue(ctx context.Context, name string) (string, error) {
 func (e *Env) Container(ctx context.Context, name string) (string, error) {
 	name += "-" + e.suffix
 	_, err := e.Blobs.CreateContainer(ctx, name, nil)
+	e.names = append(e.names, "container "+name)
 	e.Later(func(ctx context.Context) error { _, err := e.Blobs.DeleteContainer(ctx, name, nil); return err })
 	return name, err
 }

@@ -114,9 +114,12 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	return nil
 }
 
-// actsForOthers is the permission that the signer of a token with saoid or suoid needs: to manage ownership, or to run
-// as the superuser, which of the built-in roles the Owner alone has.
-// https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-a-signed-object-id
+// actsForOthers is the permission that the signer of a token with saoid or suoid needs. The reference: the security
+// principal that skoid names "must be assigned an RBAC role that includes runAsSuperUser/action or
+// manageOwnership/action", which of the built-in roles the Owner alone has. It also says that one of the two fields may
+// be in a token, and that suoid is for accounts with a hierarchical namespace, with an authorization error in others;
+// saoid, after which no access control list is asked, is for all.
+// https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-a-signed-object-id-for-a-security-principal
 const actsForOthers = "o"
 
 // boundTo checks that a SAS for one user is sent with this user's bearer token. The user belongs to the tenant that the

@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -33,4 +35,14 @@ var (
 // failed returns [wire.ErrAuthenticationFailed] with Azure's AuthenticationErrorDetail.
 func failed(why string) error {
 	return wire.ErrAuthenticationFailed.With("AuthenticationErrorDetail", why)
+}
+
+// Explain adds to the refusal of an account SAS the resource type that the operation needs, from version 2024-08-04.
+// https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
+func Explain(r *wire.Request, n Need, err error) error {
+	if r.Version < wire.V20240804 || !errors.Is(err, ErrAuthorizationResourceTypeMismatch) {
+		return err
+	}
+	return ErrAuthorizationResourceTypeMismatch.With("ExtendedErrorDetail",
+		fmt.Sprintf("SignedResourceTypes '%c' is required to perform this operation.", byte(n.On)))
 }

@@ -49,7 +49,7 @@ func TestKnownTokens(t *testing.T) {
 			}
 			continue
 		}
-		token, ok := readToken(r.Query)
+		token, ok := readToken(r.Query, r.Service)
 		if !ok {
 			t.Errorf("%s cannot be read", lines.Text())
 			continue
@@ -105,7 +105,7 @@ func TestOldStringsToSign(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := parse(t, tc.svc, sasNow, "GET "+tc.path+"?"+tc.q+" HTTP/1.1\nHost: myaccount."+tc.svc.String()+
 				".core.windows.net")
-			token, ok := readToken(r.Query)
+			token, ok := readToken(r.Query, r.Service)
 			if !ok {
 				t.Fatal("cannot be read")
 			}
@@ -171,7 +171,7 @@ func TestControlCharactersAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, q := range []string{"si=a%0Ab", "sp=r%00", "sv=2021-12-02%0a", "skoid=a%0Db"} {
 		r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?sig=x&sr=c&"+q+" HTTP/1.1\nHost: h")
-		if _, ok := readToken(r.Query); ok {
+		if _, ok := readToken(r.Query, r.Service); ok {
 			t.Errorf("%s is read", q)
 		}
 	}
@@ -284,6 +284,21 @@ func TestDirectory(t *testing.T) {
 		token := Token{Depth: tc.depth}
 		if got, ok := token.directory(tc.path, false); ok != tc.ok || ok && got != tc.want {
 			t.Errorf("depth %s of %s: %q %v", tc.depth, tc.path, got, ok)
+		}
+	}
+}
+
+// A token for a snapshot or version is for that one alone. A request that names none is for the blob itself, which such
+// a token never permits, also where it was signed for an empty time.
+func TestTokensForSnapshotsAreNotForTheBlob(t *testing.T) {
+	t.Parallel()
+	r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b HTTP/1.1\nHost: h")
+	for _, resource := range []string{"bs", "bv"} {
+		for snapshot, want := range map[string]bool{"": false, "2020-01-01T00:00:00.0000000Z": true} {
+			token := Token{Resource: resource, Snapshot: snapshot, Version: sas20191212}
+			if _, ok := token.resource(r); ok != want {
+				t.Errorf("sr=%s with snapshot %q: %v, want %v", resource, snapshot, ok, want)
+			}
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 // sas checks a token's signature, times, address and protocol, and returns what it permits. A token that names a stored
 // access policy is checked further by [Identity.Apply], when the policy has been read.
 func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
-	t, ok := readToken(r.Query)
-	if !ok || !t.signsAll(r) {
-		return Identity{}, failed("The signature's query parameters cannot be read, or are not part of its version.")
+	t, ok := readToken(r.Query, r.Service)
+	if !ok {
+		return Identity{}, failed("The signature's query parameters cannot be read, or are not part of its version or kind.")
 	}
 	account := a.Accounts.Get(r.Account)
 	if account == nil {
@@ -48,7 +48,11 @@ func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 		}
 	}
 	if t.AccountSAS() { // which does not sign overrides: its holder could change a blob's content type
-		t.CacheControl, t.ContentDisposition, t.ContentEncoding, t.ContentLanguage, t.ContentType = "", "", "", "", ""
+		t.CacheControl = ""
+		t.ContentDisposition = ""
+		t.ContentEncoding = ""
+		t.ContentLanguage = ""
+		t.ContentType = ""
 	}
 	// The signature is valid: from here on the fields of the token are those of its signer.
 	if err := t.checkCaller(r); err != nil {
@@ -60,10 +64,6 @@ func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 	// With a policy the times may be in it, so that the window is checked by Apply.
 	if t.Policy == "" {
 		return id, checkWindow(t.Start, t.Expiry, r.Now)
-	}
-	// These kinds do not sign si: anyone could add it.
-	if t.AccountSAS() || t.Delegation != nil {
-		return Identity{}, failed("Only a service SAS can name a stored access policy.")
 	}
 	return id, nil
 }

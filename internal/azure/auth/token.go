@@ -70,117 +70,163 @@ type Delegation struct {
 // AccountSAS reports whether the token is an account SAS.
 func (t *Token) AccountSAS() bool { return t.Services != "" || t.ResourceTypes != "" }
 
-// field returns the field of a query parameter, and the first version in which it is signed; nil for
-// other parameters.
-func (t *Token) field(name string) (*string, wire.Version) {
+// kinds are kinds of tokens, of which each signs other fields.
+type kinds uint8
+
+// The kinds: account SAS, and for each service the service SAS and the user delegation SAS. Tables have no user
+// delegation.
+const (
+	ofAccount kinds = 1 << iota
+	ofBlobs
+	ofBlobUsers
+	ofQueues
+	ofQueueUsers
+	ofTables
+
+	ofServices = ofBlobs | ofQueues | ofTables
+	ofUsers    = ofBlobUsers | ofQueueUsers
+	ofAll      = ofAccount | ofServices | ofUsers
+)
+
+// kind is the kind of the token for a service.
+func (t *Token) kind(svc wire.Service) kinds {
+	switch user := t.Delegation != nil; {
+	case t.AccountSAS():
+		return ofAccount
+	case svc == wire.Blob && user:
+		return ofBlobUsers
+	case svc == wire.Blob:
+		return ofBlobs
+	case svc == wire.Queue && user:
+		return ofQueueUsers
+	case svc == wire.Queue:
+		return ofQueues
+	case user:
+		return 0
+	}
+	return ofTables
+}
+
+// field returns the field of a query parameter, the first version in which it is signed, and the kinds of tokens that
+// sign it; nil for other parameters. A kind that does not sign a field refuses it, since anyone could add it.
+//
+//   - https://learn.microsoft.com/rest/api/storageservices/create-account-sas#construct-the-signature-string
+//   - https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-the-signature
+//   - https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-the-signature
+func (t *Token) field(name string) (*string, wire.Version, kinds) {
 	// The version 0 is of fields that tokens of every version sign.
 	switch name {
 	case "sig":
-		return &t.Signature, 0
+		return &t.Signature, 0, ofAll
 	case "sv":
-		return &t.VersionText, 0
+		return &t.VersionText, 0, ofAll
 	case "sp":
-		return &t.Permissions, 0
+		return &t.Permissions, 0, ofAll
 	case "st":
-		return &t.Start, 0
+		return &t.Start, 0, ofAll
 	case "se":
-		return &t.Expiry, 0
+		return &t.Expiry, 0, ofAll
 	case "sip":
-		return &t.IP, sas20150405
+		return &t.IP, sas20150405, ofAll
 	case "spr":
-		return &t.Protocol, sas20150405
+		return &t.Protocol, sas20150405, ofAll
 	case "ses":
-		return &t.Scope, sas20201206
+		return &t.Scope, sas20201206, ofAccount | ofBlobs | ofBlobUsers
 	case "ss":
-		return &t.Services, sas20150405
+		return &t.Services, sas20150405, ofAccount
 	case "srt":
-		return &t.ResourceTypes, sas20150405
+		return &t.ResourceTypes, sas20150405, ofAccount
 	case "si":
-		return &t.Policy, 0
+		return &t.Policy, 0, ofServices
 	case "sr":
-		return &t.Resource, 0
+		// That of a queue is not signed: it is sr=q, which says what the service does already. Azure.Storage.Queues for .NET
+		// sends it.
+		return &t.Resource, 0, ofBlobs | ofUsers
 	case "sdd":
-		return &t.Depth, sas20200210
+		return &t.Depth, sas20200210, ofBlobs | ofBlobUsers // by the path of the directory that it counts
 	case "tn":
-		return &t.TableName, 0
+		return &t.TableName, 0, ofTables
 	case "spk":
 		// An empty key is signed like an absent one, but does not limit in the same way: readToken refuses what could be
 		// either.
 		t.hasStartPK = true
-		return &t.StartPK, 0
+		return &t.StartPK, 0, ofTables
 	case "srk":
 		t.hasStartRK = true
-		return &t.StartRK, 0
+		return &t.StartRK, 0, ofTables
 	case "epk":
 		t.hasEndPK = true
-		return &t.EndPK, 0
+		return &t.EndPK, 0, ofTables
 	case "erk":
 		t.hasEndRK = true
-		return &t.EndRK, 0
+		return &t.EndRK, 0, ofTables
+	// An account SAS does not sign these, and they are without effect in one.
 	case "rscc":
-		return &t.CacheControl, sas20130815
+		return &t.CacheControl, sas20130815, ofAccount | ofBlobs | ofBlobUsers
 	case "rscd":
-		return &t.ContentDisposition, sas20130815
+		return &t.ContentDisposition, sas20130815, ofAccount | ofBlobs | ofBlobUsers
 	case "rsce":
-		return &t.ContentEncoding, sas20130815
+		return &t.ContentEncoding, sas20130815, ofAccount | ofBlobs | ofBlobUsers
 	case "rscl":
-		return &t.ContentLanguage, sas20130815
+		return &t.ContentLanguage, sas20130815, ofAccount | ofBlobs | ofBlobUsers
 	case "rsct":
-		return &t.ContentType, sas20130815
+		return &t.ContentType, sas20130815, ofAccount | ofBlobs | ofBlobUsers
 	}
-	return nil, 0
+	return nil, 0, 0
 }
 
 // field is like [Token.field], for the parameters of user delegation.
-func (d *Delegation) field(name string) (*string, wire.Version) {
+func (d *Delegation) field(name string) (*string, wire.Version, kinds) {
 	switch name {
 	case "skoid":
-		return &d.ObjectID, sas20181109
+		return &d.ObjectID, sas20181109, ofUsers
 	case "sktid":
-		return &d.TenantID, sas20181109
+		return &d.TenantID, sas20181109, ofUsers
 	case "skt":
-		return &d.KeyStart, sas20181109
+		return &d.KeyStart, sas20181109, ofUsers
 	case "ske":
-		return &d.KeyExpiry, sas20181109
+		return &d.KeyExpiry, sas20181109, ofUsers
 	case "sks":
-		return &d.KeyService, sas20181109
+		return &d.KeyService, sas20181109, ofUsers
 	case "skv":
-		return &d.KeyVersion, sas20181109
+		return &d.KeyVersion, sas20181109, ofUsers
 	case "saoid":
-		return &d.Authorized, sas20200210
+		return &d.Authorized, sas20200210, ofUsers
 	case "suoid":
-		return &d.Unauthorized, sas20200210
+		return &d.Unauthorized, sas20200210, ofUsers
 	case "scid":
-		return &d.Correlation, sas20200210
+		return &d.Correlation, sas20200210, ofUsers
 	case "skdutid":
-		return &d.KeyUserTenant, sas20250705
+		return &d.KeyUserTenant, sas20250705, ofUsers
 	case "sduoid":
-		return &d.User, sas20250705
+		return &d.User, sas20250705, ofUsers
 	case "srh":
-		return &d.Headers, sas20260406
+		return &d.Headers, sas20260406, ofBlobUsers
 	case "srq":
-		return &d.Parameters, sas20260406
+		return &d.Parameters, sas20260406, ofBlobUsers
 	}
-	return nil, 0
+	return nil, 0, 0
 }
 
-// readToken reads the token of a request. ok is false for duplicate parameters, an invalid version, control
-// characters, row keys without their partition keys, fields that the token's version does not sign, and empty ends of a
-// range: anyone could add or remove these without changing the signature.
-func readToken(q wire.Query) (t *Token, ok bool) {
+// readToken reads the token of a request to a service. ok is false for duplicate parameters, an invalid version,
+// control characters, row keys without their partition keys, fields that the token's version or its kind does not sign,
+// and empty ends of a range: anyone could add or remove these without changing the signature.
+func readToken(q wire.Query, svc wire.Service) (t *Token, ok bool) {
 	t = new(Token)
 	if q.Has("skoid") {
 		t.Delegation = new(Delegation)
 	}
-	// since is the first version that signs all fields of the token. A token of an older version does not cover them
-	// all.
-	since := wire.Version(0)
+	delegation := t.Delegation
+	// since is the first version that signs all fields of the token, signedBy are the kinds that do. A token of an older
+	// version, or of another kind, does not cover them all.
+	since, signedBy := wire.Version(0), ofAll
 	for i, p := range q {
-		field, from := t.field(p.Name)
-		if field == nil && t.Delegation != nil {
-			field, from = t.Delegation.field(p.Name)
-		} else if ignored, _ := new(Delegation).field(p.Name); ignored != nil && t.Delegation == nil {
-			return t, false // only a user delegation SAS signs it
+		field, from, by := t.field(p.Name)
+		if field == nil {
+			if delegation == nil { // of another kind of token: what it has of user delegation is refused below
+				delegation = new(Delegation)
+			}
+			field, from, by = delegation.field(p.Name)
 		}
 		if field == nil {
 			continue
@@ -193,6 +239,10 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 		}
 		if !plain(p.Value) {
 			return t, false
+		}
+		// A parameter without a value is signed like an absent one, and has no effect, except for bounds of a range.
+		if p.Value != "" || by == ofTables {
+			signedBy &= by
 		}
 		*field, since = p.Value, max(since, from)
 	}
@@ -209,25 +259,12 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 			return t, false
 		}
 	}
-	return t, t.Version >= since
+	return t, t.Version >= since && signedBy&t.kind(svc) != 0 && t.fitsResource(svc)
 }
 
-// signsAll reports whether the kind of token signs all the fields that it has: anyone could add another one.
-// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-the-signature
-func (t *Token) signsAll(r *wire.Request) bool {
-	entities := t.TableName != "" || t.hasStartPK || t.hasStartRK || t.hasEndPK || t.hasEndRK
-	overrides := t.CacheControl + t.ContentDisposition + t.ContentEncoding + t.ContentLanguage + t.ContentType
-	switch {
-	case t.AccountSAS(): // whose overrides are without effect
-		return t.Policy == "" && t.Resource == "" && t.Depth == "" && !entities
-	case r.Service == wire.Blob:
-		return !entities && (t.Depth == "" || t.Resource == "d")
-	case r.Service == wire.Queue:
-		// A user delegation SAS names the kind of its resource, sr=q: Azure.Storage.Queues for .NET sends it.
-		kind := t.Resource == "" || t.Delegation != nil && t.Resource == "q"
-		return kind && t.Depth == "" && t.Scope == "" && overrides == "" && !entities
-	}
-	return t.Resource == "" && t.Depth == "" && t.Scope == "" && overrides == ""
+// fitsResource reports whether the fields that go with some kinds of resources alone are with those.
+func (t *Token) fitsResource(svc wire.Service) bool {
+	return (t.Depth == "" || t.Resource == "d") && (svc != wire.Queue || t.Resource == "" || t.Resource == "q")
 }
 
 // plain reports whether s has no control characters, such as the line feeds that separate the fields of a string to

@@ -47,16 +47,20 @@ func (f *Fault) disturb(r *wire.Request, do func() error) error {
 	case f.rule.Secondary != nil:
 		return f.rule.Secondary.serve(r, f.added, do)
 	case f.rule.Unanswered:
+		// The operation runs and its answer goes nowhere: the client cannot know that it was done.
 		r.Out = &discard{header: out.Header()}
 		_ = do()
 		cut(out)
 	case f.rule.Reset == "before":
+		// cut panics with http.ErrAbortHandler, so the operation after the switch does not run.
 		cut(out)
 	case f.rule.Reset == "during":
 		r.Out = &truncated{ResponseWriter: out, left: 1, end: cut}
 	case f.rule.Reset == "after":
 		err := do()
+		// A refusal is not an answer to cut: the client should see it as it is.
 		if err == nil {
+			// What the server buffers would die with the connection, and "after" would be "before".
 			_ = http.NewResponseController(out).Flush()
 			cut(out)
 		}

@@ -196,8 +196,10 @@ func (r *Rule) validateAction() error {
 		}
 	}
 	switch {
+	// An order among two actions would have to be explained; two rules do the same.
 	case len(actions) > 1:
 		return invalid("%s exclude each other", strings.Join(actions, " and "))
+	// Delays go with each action, and are enough alone.
 	case len(actions) == 0 && r.Delay == 0 && r.Slow == 0:
 		return invalid("no action: want one of error, delay, slow, reset, truncate, corrupt, unanswered, throttle and " +
 			"secondary")

@@ -123,6 +123,7 @@ func (w *stale) Header() http.Header { return w.out.Header() }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *stale) WriteHeader(status int) {
+	// As net/http does: the first status counts.
 	if w.status != 0 {
 		return
 	}
@@ -131,6 +132,8 @@ func (w *stale) WriteHeader(status int) {
 	changed, one := lastModified(h)
 	switch {
 	case status >= 300 && status != http.StatusNotModified:
+	// The secondary does not have this write yet, so its answer is that of an absent resource, without the headers that
+	// describe it.
 	case one && w.hidden.covers(changed):
 		w.absent = true
 		for _, name := range []string{"Last-Modified", "ETag", "Content-Length", "Content-Range", "Content-MD5",
@@ -144,6 +147,7 @@ func (w *stale) WriteHeader(status int) {
 		}
 		return
 	case !one && listType(h.Get("Content-Type")):
+		// A list may have resources of both kinds: it is kept until its end, and filtered.
 		w.holding = true
 		return
 	}

@@ -76,6 +76,7 @@ func (s *Set) Add(r Rule) (Rule, error) {
 	if err := r.validate(); err != nil {
 		return Rule{}, err
 	}
+	// A misspelt operation would be a rule that never acts, and a test that passes without its fault.
 	if op := fold(r.Operation); op != "" &&
 		!slices.ContainsFunc(s.operations, func(name string) bool { return glob(op, name) }) {
 		return Rule{}, invalid("operation %q matches no operation; docs/compatibility.md lists their names", r.Operation)
@@ -86,6 +87,7 @@ func (s *Set) Add(r Rule) (Rule, error) {
 	if len(list) >= MaxRules {
 		return Rule{}, ErrTooMany
 	}
+	// The loop ends at the first free number: users may have given rules such names.
 	for r.Name == "" || slices.ContainsFunc(list, func(a *active) bool { return a.rule.Name == r.Name }) {
 		if r.Name != "" {
 			return Rule{}, fmt.Errorf("%w: %s", ErrExists, r.Name)
@@ -98,6 +100,7 @@ func (s *Set) Add(r Rule) (Rule, error) {
 		}
 	}
 	a := s.activate(r)
+	// Clip makes append copy: requests read the old list without a lock.
 	list = append(slices.Clip(list), a)
 	s.active.Store(&list)
 	return r, nil

@@ -19,6 +19,7 @@ import (
 func (f *Fault) throttled(r *wire.Request, do func() error) error {
 	t := f.rule.Throttle
 	if t.entities() {
+		// Entities are known only when the operation has read its body, so the operation asks.
 		r.Admit = f.admit(r)
 		return do()
 	}
@@ -33,11 +34,13 @@ func (f *Fault) throttled(r *wire.Request, do func() error) error {
 		return do()
 	}
 	if !f.limit.within(key) {
+		// Azure names the direction. A request with a body is the one that writes.
 		if r.HTTP.ContentLength != 0 {
 			return f.busy(r, "Ingress is over the account limit.")
 		}
 		return f.busy(r, "Egress is over the account limit.")
 	}
+	// Counted as they pass: a length is not known of all bodies, and a client may stop reading.
 	body, out := &countedBody{ReadCloser: r.HTTP.Body}, &countedWriter{ResponseWriter: r.Out}
 	r.HTTP.Body, r.Out = body, out
 	defer func() { f.limit.charge(key, body.n+out.n) }()

@@ -158,6 +158,9 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 				Waited: r.Waited})
 		}()
 	}
+	if err == nil && lengthMissing(hr) {
+		err = wire.ErrLengthRequired
+	}
 	if err == nil {
 		// The place in the limit is taken before the credential is checked, since a check costs work, too.
 		if leave, ok := f.Enter(r.Account); !ok {
@@ -177,6 +180,18 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 	f.fail(r, out, err)
 }
+
+// lengthMissing reports whether a request that was read from a connection has content of unknown length. A request of
+// this process, and one of a batch, has no such end.
+func lengthMissing(hr *http.Request) bool {
+	return (hr.Method == http.MethodPut || hr.Method == http.MethodPost) && hr.ProtoMajor == 1 && hr.ContentLength == 0 &&
+		len(hr.Header["Content-Length"]) == 0 && len(hr.TransferEncoding) == 0 &&
+		hr.Context().Value(http.ServerContextKey) != nil
+}
+
+// lengthPage is the answer to a request without a length.
+const lengthPage = "<!DOCTYPE html><html><head><title>Length Required</title></head><body><h2>Length Required</h2>" +
+	"<p>HTTP Error 411. The request must be chunked or have a content length.</p></body></html>\r\n"
 
 // clientGone reports whether a request failed because its client has closed the connection.
 func clientGone(ctx context.Context, out *Recorder, err error) bool {
@@ -302,7 +317,7 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 		}
 		// In a tree the access control lists may permit what the credential does not. Admit and the handler look them up.
 		if f.Lists == nil || !f.Lists(f.State, call, id, need) {
-			return id, err
+			return id, auth.Explain(r, need, err)
 		}
 	}
 	if f.Admit != nil {
@@ -387,6 +402,12 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Content-MD5", "ETag",
 		"Last-Modified"} {
 		delete(h, name)
+	}
+	if e == wire.ErrLengthRequired {
+		h["Connection"] = []string{"close"} // as the service does: what follows may be content
+		delete(h, "x-ms-version")
+		_ = r.Body(e.Status, "text/html; charset=us-ascii", []byte(lengthPage))
+		return
 	}
 	r.SetReason(e)
 	f.Render(r, e)

@@ -2,8 +2,10 @@ package frontend
 
 import (
 	"sync"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 )
 
@@ -41,6 +43,9 @@ func (l *Limit) account(accounts *auth.Accounts, name string) *httpserver.Limite
 
 // Enter reports whether one more request of an account is within the limit. leave is to be called at its end.
 func (c *Common) Enter(account string) (leave func(), ok bool) {
+	if c.Accounts.Several() && c.Accounts.Get(account) != nil {
+		budget.Processors.Arrived(account, time.Now())
+	}
 	if c.Limit == nil {
 		return func() {}, true
 	}

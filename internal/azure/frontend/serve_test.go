@@ -111,9 +111,7 @@ func TestTooManyRequests(t *testing.T) {
 	b, addr := serveBench(t, Common{Limit: limit}, httpserver.Options{})
 	first := dial(t, addr)
 	send(t, first, "GET "+path+"?comp=wait HTTP/1.1\r\nHost: h\r\n\r\n")
-	for b.inside.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	check.Eventually(t, func() bool { return b.inside.Load() > 0 }, "the request is inside")
 	resp, err := http.Get("http://" + addr + path)
 	if err != nil {
 		t.Fatal(err)
@@ -128,9 +126,7 @@ func TestTooManyRequests(t *testing.T) {
 	if resp, err := http.ReadResponse(bufio.NewReader(first), nil); err != nil || resp.StatusCode != 200 {
 		t.Errorf("within the limit: %v, %v", resp, err)
 	}
-	for limit.all.InUse() != 0 { // the place is given back, also by the refused
-		time.Sleep(time.Millisecond)
-	}
+	check.Eventually(t, func() bool { return limit.all.InUse() == 0 }, "the place is given back, also by the refused")
 }
 
 // Requests of one account, however long they take, leave room for those of another. Those that wait for a change take

@@ -1,6 +1,7 @@
 package properties
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"strings"
 	"unicode/utf8"
@@ -25,6 +26,10 @@ type StoredPolicy struct {
 	// Bare is set for an identifier without a policy element, which is returned as it was sent.
 	Bare bool `json:"bare,omitempty"`
 }
+
+// CheckPolicies returns an error if value is not a list of [StoredPolicy] as JSON, the form in which queues and tables
+// keep theirs.
+func CheckPolicies(value []byte) error { return json.Unmarshal(value, new([]StoredPolicy)) }
 
 // ParsePolicies parses the SignedIdentifiers document of a Set ACL operation. An empty body means no policies. letters
 // are the permissions that the resource supports. It fails with [wire.ErrInvalidXMLDocument].
@@ -52,6 +57,7 @@ func ParsePolicies(body []byte, letters string) ([]StoredPolicy, error) {
 			return nil, wire.ErrInvalidXMLDocument
 		}
 		seen[s.ID] = true
+		// An identifier without a policy is kept, and Get ACL returns it without one.
 		p := StoredPolicy{ID: s.ID, Bare: true}
 		if a := s.AccessPolicy; a != nil && (a.Start != "" || a.Expiry != "" || a.Permission != "") {
 			var ok1, ok2 bool

@@ -100,12 +100,15 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		return p, err
 	}
 	read := reader{body: body}
+	// Azure refuses a document without sections, with these words; clients compare the code alone, and people read them.
 	if at, empty := emptyRoot(body); empty {
 		return p, wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(at.line)).With("LinePosition",
 			strconv.Itoa(at.column)).
 			With("Reason", fmt.Sprintf("Error parsing Xml content: 'None' is an invalid XmlNodeType. Line %d, position %d.",
 				at.line, at.column))
 	}
+	// A section that the document leaves out keeps its value: that is the operation's contract. So p is changed section
+	// by section.
 	if s := d.Logging; s != nil {
 		p.Logging = Logging{Version: s.Version, Read: read.flag(s.Read), Write: read.flag(s.Write),
 			Delete: read.flag(s.Delete), Retention: read.retention(s.RetentionPolicy, "Logging", "RetentionPolicy")}
@@ -117,6 +120,7 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		name string
 		from *metrics
 		to   *Metrics
+		// Metrics is the name before version 2013-08-15, and means those of hours.
 	}{{"Metrics", d.Metrics, &p.HourMetrics}, {"HourMetrics", d.HourMetrics, &p.HourMetrics},
 		{"MinuteMetrics", d.MinuteMetrics, &p.MinuteMetrics}} {
 		if m.from == nil {
@@ -133,6 +137,7 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 	}
 	if svc == wire.Blob {
 		read.blob(&p, &d, can)
+		// Settings of blobs, on another service.
 	} else if d.DeleteRetentionPolicy != nil || d.StaticWebsite != nil || d.DefaultServiceVersion != nil {
 		read.fail("")
 	}

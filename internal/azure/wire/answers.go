@@ -22,6 +22,7 @@ func (a Answers) find(err error) error {
 	if e, ok := err.(*Error); ok {
 		return e
 	}
+	// A key of a map must be comparable, and errors need not be: an error of a slice would panic here.
 	if reflect.TypeOf(err).Comparable() {
 		if e := a[err]; e != nil {
 			return e
@@ -31,6 +32,7 @@ func (a Answers) find(err error) error {
 	case interface{ Unwrap() error }:
 		return a.find(e.Unwrap())
 	case interface{ Unwrap() []error }:
+		// errors.Join has no order of importance; the first one that has an answer is answered.
 		for _, e := range e.Unwrap() {
 			if found := a.find(e); found != nil {
 				return found

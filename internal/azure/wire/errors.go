@@ -70,6 +70,11 @@ var (
 	// ErrMissingContentLength: a body without a length.
 	ErrMissingContentLength = &Error{Status: http.StatusLengthRequired, Code: "MissingContentLengthHeader",
 		Message: "The Content-Length header was not specified."}
+	// ErrLengthRequired: a PUT or POST with neither a length nor chunks. The part of Azure before its services refuses it
+	// with a page in HTML, whatever the operation: https://github.com/Azure/azure-rest-api-specs/issues/39255,
+	// https://github.com/Azure/Azurite/issues/2618. The page is in https://github.com/jclouds/legacy-jclouds/issues/1420.
+	ErrLengthRequired = &Error{Status: http.StatusLengthRequired, Bare: true,
+		Message: "HTTP Error 411. The request must be chunked or have a content length."}
 	// ErrRequestBodyTooLarge: the body is over the operation's limit.
 	ErrRequestBodyTooLarge = &Error{Status: http.StatusRequestEntityTooLarge, Code: "RequestBodyTooLarge",
 		Message: "The request body is too large and exceeds the maximum permissible limit."}
@@ -124,6 +129,10 @@ var (
 	ErrInsufficientStorage = &Error{Status: http.StatusInsufficientStorage, Code: "InsufficientStorage",
 		Message: "The disk of the server's data folder is full. Reads and deletes are served; delete something, or give " +
 			"the disk room."}
+	// ErrDisk: the disk refuses writes, or has no room even for what other nodes of the cluster write. What logs it says
+	// which. Clients retry.
+	ErrDisk = ErrServerBusy.WithMessage("The disk of this server is full or refuses writes: please retry your request " +
+		"later, or ask another node of its cluster.")
 	// ErrServerBusy: too many requests at once, or the server is stopping. Clients retry.
 	ErrServerBusy = &Error{Status: http.StatusServiceUnavailable, Code: "ServerBusy",
 		Message: "The server is currently unable to receive requests. Please retry your request."}

@@ -28,6 +28,7 @@ func (r *Request) Metadata() ([]Meta, error) {
 		if !strings.HasPrefix(key, metaPrefix) {
 			continue
 		}
+		// net/http changed the case of the name; clients compare it as they wrote it.
 		name := headercase.Original(r.HTTP.Context(), strings.ToLower(key))[len(metaPrefix):]
 		if name == "" {
 			return nil, ErrEmptyMetadataKey
@@ -42,9 +43,11 @@ func (r *Request) Metadata() ([]Meta, error) {
 		size += len(name) + len(value)
 		list = append(list, Meta{name, value})
 	}
+	// Checked after the loop: the size is of all headers, whose number the server has bounded before.
 	if size > MetadataLimit {
 		return nil, ErrMetadataTooLarge
 	}
+	// A map has no order, and what is stored and signed must have one.
 	sort.Slice(list, func(i, j int) bool { return strings.ToLower(list[i].Name) < strings.ToLower(list[j].Name) })
 	return list, nil
 }

@@ -52,6 +52,7 @@ func scanPath(path string) (dots bool, err error) {
 	separated, encoded := false, false
 	for i := 0; i < len(path); i++ {
 		c := path[i]
+		// Decoded once, as routers do: a dot that is encoded twice is not a dot.
 		if c == '%' && i+2 < len(path) {
 			if n, ok := unhex(path[i+1], path[i+2]); ok {
 				encoded = encoded || n >= utf8.RuneSelf
@@ -65,6 +66,7 @@ func scanPath(path string) (dots bool, err error) {
 		case c == '.' && separated:
 			dots = true
 		}
+		// A backslash separates for clients of .NET, which send it as it is.
 		separated = c == '/' || c == '\\'
 	}
 	if encoded && refusedRune(path) {

@@ -62,6 +62,8 @@ type Request struct {
 
 	// Operation is the name of the operation that serves the request, "" until it is known.
 	Operation string
+	// BatchTable is the table of an Entity Group Transaction, whose path does not have it.
+	BatchTable string
 	// Failure is the error of the answer, nil for success. The front-end sets it.
 	Failure *Error
 	// Fault is the name of the fault rule that had an effect on the request, "" for none.
@@ -75,6 +77,9 @@ type Request struct {
 	options Options
 	values  headerValues
 	work    *budget.Work
+
+	touched    []Touch
+	firstTouch [1]Touch
 }
 
 // Work returns the work that the request may cause, and no more than in the time that the request gives. Its operation

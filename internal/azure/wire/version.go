@@ -14,6 +14,7 @@ const (
 	V20150221 Version = 20150221 // an empty Content-Length is signed as "", not "0"
 	V20170729 Version = 20170729 // x-ms-error-code
 	V20191212 Version = 20191212 // anonymous requests to private resources are answered 401 with a challenge
+	V20240804 Version = 20240804 // an account SAS for other resource types is refused with those that it would need
 )
 
 // known lists the published service versions, oldest first.

@@ -51,6 +51,7 @@ func elementOf(t reflect.Type) *element {
 // refuseUnknown reads a document whose type is that of v and fails with [ErrInvalidXMLDocument] at an element for which
 // the type has no field: encoding/xml skips these, so that a misspelt setting would be taken for an absent one.
 func refuseUnknown(d *xml.Decoder, v any) error {
+	// The stack of open elements. Its last element says what may come next.
 	open := []*element{{inner: map[string]*element{}, any: true}}
 	root := elementOf(reflect.TypeOf(v))
 	for {
@@ -66,8 +67,10 @@ func refuseUnknown(d *xml.Decoder, v any) error {
 			in := open[len(open)-1]
 			next := in.inner[t.Name.Local]
 			switch {
+			// The name of the root is checked by the decoder: it differs between versions.
 			case len(open) == 1:
 				next = root
+			// Inside an element of free content, everything is allowed at any depth.
 			case next == nil && in.any:
 				next = in
 			case next == nil:

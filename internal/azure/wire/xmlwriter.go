@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,10 @@ func (x *XML) TextBytes(name string, value []byte) *XML {
 		return x.Empty(name)
 	}
 	x.Open(name)
+	// The texts of messages are long, and most of them need no escaping.
+	if n := PlainPrefix(value); bytes.IndexByte(value[:n], '"') < 0 {
+		x.buf, value = append(x.buf, value[:n]...), value[n:]
+	}
 	x.buf = appendEscaped(x.buf, value)
 	return x.Close(name)
 }
@@ -172,6 +177,7 @@ func appendEscaped[T string | []byte](b []byte, text T) []byte {
 			b = append(b, "&amp;"...)
 		case c == '"':
 			b = append(b, "&quot;"...)
+		// A parser would read CR as LF; as a character reference it stays.
 		case c == '\r':
 			b = append(b, "&#xD;"...)
 		case c < 0x20 && c != '\n' && c != '\t':

@@ -48,7 +48,7 @@ func (b *behind) union() (sizes map[uint64]int64, peers int) {
 func (m *Mirror) Behind() (missing int64, known bool) {
 	sizes, peers := m.behind.union()
 	for id, size := range sizes {
-		missing += m.config.Extents.Lacking(id, size)
+		missing += m.extents.Lacking(id, size)
 	}
 	return missing, peers == len(m.peers)
 }
@@ -57,7 +57,7 @@ func (m *Mirror) Behind() (missing int64, known bool) {
 func (m *Mirror) lacking(list []want) map[uint64]int64 {
 	sizes := map[uint64]int64{}
 	for _, w := range list {
-		if m.config.Extents.Lacking(w.id, w.count) > 0 {
+		if m.extents.Lacking(w.id, w.count) > 0 {
 			sizes[w.id] = w.count
 		}
 	}

@@ -16,7 +16,7 @@ const listPage = 8192
 // list describes the extents of this node. With paged, it is a part that begins after an extent.
 func (m *Mirror) list(paged bool, after uint64) listing {
 	l := listing{Owner: m.config.Owner}
-	for _, s := range m.config.Extents.Stats() {
+	for _, s := range m.extents.Stats() {
 		if !paged || s.ID > after {
 			l.Extents = append(l.Extents, listed{ID: s.ID, Size: s.Size, Final: !s.Copied && s.Finished})
 		}
@@ -53,8 +53,7 @@ func (m *Mirror) listOf(p *peer) (l listing, ok bool, err error) {
 // keepUp copies what this node has missed until the Mirror is closed.
 func (m *Mirror) keepUp() {
 	seen := make([]map[uint64]int64, len(m.peers)) // sizes of the extents that each peer had the last time
-	tick := time.NewTicker(m.config.CatchUpEvery)
-	defer tick.Stop()
+	next := m.now().Add(m.config.CatchUpEvery)
 	missing := m.survey()
 	if missing > 0 {
 		m.config.Log.Info("copying content that this node lacks", "bytes", missing)
@@ -67,7 +66,7 @@ func (m *Mirror) keepUp() {
 				failed = fmt.Errorf("from node %s: %w", p.name, err)
 			}
 		}
-		if err := m.config.Extents.SyncAllPuts(); err != nil {
+		if err := m.extents.SyncAllPuts(); err != nil {
 			failed = err
 		}
 		before := missing
@@ -78,11 +77,10 @@ func (m *Mirror) keepUp() {
 			m.config.Log.Warn("cannot copy content; trying again", "err", failed)
 			problem = text
 		}
-		select {
-		case <-tick.C:
-		case <-m.life.Done():
+		if !m.sleep(next.Sub(m.now())) {
 			return
 		}
+		next = m.now().Add(m.config.CatchUpEvery)
 	}
 }
 
@@ -122,7 +120,7 @@ func (m *Mirror) wants(l *listing, seen map[uint64]int64) (list []want) {
 // catchUp copies what this node has missed of the extents of a peer. seen has the sizes of the peer's extents the last
 // time.
 func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) error {
-	held := m.config.Extents.Stats() // before the question: what the peer writes later is not in its list
+	held := m.extents.Stats() // before the question: what the peer writes later is not in its list
 	l, ok, err := m.listOf(p)
 	if !ok {
 		return err
@@ -132,7 +130,7 @@ func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) error {
 	for _, w := range list {
 		complete, failed := m.copyMissing(p, w.id, w.copy, w.written)
 		if complete && w.final > 0 {
-			_, failed = m.config.Extents.Complete(w.id, w.final)
+			_, failed = m.extents.Complete(w.id, w.final)
 		}
 		if failed != nil {
 			err = failed
@@ -153,7 +151,7 @@ func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) error {
 func (m *Mirror) release(held []extent.Stat, l *listing, sizes map[uint64]int64) {
 	for _, s := range held {
 		if _, there := sizes[s.ID]; s.Copied && (extent.OwnerOf(s.ID) == l.Owner && !there || m.gone(s.ID)) {
-			m.config.Extents.Release(s.ID)
+			m.extents.Release(s.ID)
 		}
 	}
 }
@@ -167,11 +165,11 @@ func (m *Mirror) gone(id uint64) bool {
 func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (complete bool, err error) {
 	complete = true
 	for from := int64(0); ; {
-		at, n, err := m.config.Extents.Missing(id, from, size)
+		at, n, err := m.extents.Missing(id, from, size)
 		if err != nil || n == 0 {
 			return complete && err == nil, err
 		}
-		begun := time.Now()
+		begun := m.now()
 		found, data, err := m.records(p, id, at)
 		if err != nil {
 			return false, err
@@ -179,13 +177,13 @@ func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (comp
 		if len(data) == 0 || found >= at+n { // the peer has nothing there
 			found, data = at+n, nil
 		}
-		if err := m.config.Extents.PutRecords(id, found, data); err != nil {
+		if err := m.extents.PutRecords(id, found, data); err != nil {
 			return false, err
 		}
 		if found > at {
 			if written {
 				// The peer has written the extent, so a range without a record there has no content at all.
-				m.config.Extents.Void(id, at, found-at)
+				m.extents.Void(id, at, found-at)
 			} else {
 				// Another copy may have a hole there as well, so nothing is known.
 				complete = false
@@ -209,5 +207,5 @@ func (m *Mirror) pause(begun time.Time, n int) bool {
 		return m.life.Err() == nil
 	}
 	due := time.Duration(float64(n) / float64(m.config.BytesPerSecond) * float64(time.Second))
-	return m.sleep(due - time.Since(begun))
+	return m.sleep(due - m.now().Sub(begun))
 }

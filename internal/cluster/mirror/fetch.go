@@ -54,7 +54,7 @@ func (m *Mirror) ask(p *peer, q question) (number uint64, data []byte, err error
 	ctx, cancel := context.WithTimeout(m.life, min(askTimeout, m.config.Timeout))
 	defer cancel()
 	q.From = m.config.Node
-	msg, err := m.asks.RequestWithContext(ctx, askSubject(p.name), q.encode())
+	msg, err := m.request(ctx, askSubject(p.name), q.encode())
 	if err != nil {
 		return 0, nil, fmt.Errorf("mirror: %w", err)
 	}
@@ -82,9 +82,9 @@ func (m *Mirror) serveAsk(msg *nats.Msg) {
 func (m *Mirror) find(q *question) (at int64, data []byte, err error) {
 	switch q.Op {
 	case opRecord:
-		return m.config.Extents.Record(q.slice())
+		return m.extents.Record(q.slice())
 	case opRecords:
-		return m.config.Extents.Records(q.Extent, q.Offset, extent.MaxRecord)
+		return m.extents.Records(q.Extent, q.Offset, extent.MaxRecord)
 	case opList:
 		data, err = json.Marshal(m.list(q.Paged, q.Extent))
 		return 0, data, err

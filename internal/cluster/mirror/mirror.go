@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -31,6 +30,9 @@ type Config struct {
 	// Majority reports whether this node is connected to a majority of the nodes. While it is not, writers fail at once.
 	// Nil means unknown.
 	Majority func() bool
+	// Voters returns the number of nodes of which a majority must have content before it is acknowledged: those of Nodes
+	// that have joined. Nil stands for all.
+	Voters func() int
 	// Timeout is the time after which writers and readers give up without an answer; 0 means ten seconds.
 	Timeout time.Duration
 	// CatchUpEvery is the interval of asking the other nodes for what this node has missed; 0 means two seconds, negative
@@ -41,6 +43,11 @@ type Config struct {
 	// Log is for what a person should see; nil means slog.Default().
 	Log      *slog.Logger
 	listPage int // for tests; 0 is the constant
+
+	// For simulations; see schedule.go.
+	schedule schedule
+	network  network
+	extents  extents
 }
 
 // MaxMessage is the size of the largest message, in bytes.
@@ -52,9 +59,10 @@ type Mirror struct {
 	config Config
 	puts   *nats.Conn // of records and their acknowledgements
 	asks   *nats.Conn // of questions
-	epoch  uint64     // of this process: what an earlier one has acknowledged without a sync may be lost
-	peers  []*peer    // the other nodes
-	need   int        // number of peers that make a majority together with this node
+	network
+	extents extents
+	epoch   uint64  // of this process: what an earlier one has acknowledged without a sync may be lost
+	peers   []*peer // the other nodes
 	// listPage is the constant of that name outside of tests.
 	listPage int
 
@@ -71,6 +79,9 @@ type Mirror struct {
 
 var _ extent.Mirror = (*Mirror)(nil)
 
+// need returns the number of peers that make a majority together with this node.
+func (m *Mirror) need() int { return m.config.Voters() / 2 }
+
 // Open starts to mirror. The caller closes the Mirror before the extents.
 func Open(c Config) (*Mirror, error) {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
@@ -79,21 +90,31 @@ func Open(c Config) (*Mirror, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	m := &Mirror{config: c, listPage: cmp.Or(c.listPage, listPage), epoch: rand.Uint64(), tokens: map[uint64]*sent{}}
+	m := &Mirror{config: c, listPage: cmp.Or(c.listPage, listPage), tokens: map[uint64]*sent{},
+		network: c.network, extents: c.extents}
+	m.epoch = m.random()
+	// A node may answer what an earlier process of this node has sent. No message of this process has its token: otherwise
+	// that answer would count for content that the node does not have.
+	m.token = m.random()
 	for _, name := range c.Nodes {
 		if name != c.Node {
 			m.peers = append(m.peers, newPeer(name))
 		}
 	}
-	m.need = len(c.Nodes) / 2
-	m.life, m.end = context.WithCancel(context.Background())
-	if err := m.connect(); err != nil {
-		m.Close()
-		return nil, fmt.Errorf("mirror: %w", err)
+	if m.config.Voters == nil {
+		m.config.Voters = func() int { return len(c.Nodes) }
 	}
-	if err := c.Extents.Mirror(m, c.Owner); err != nil {
-		m.Close()
-		return nil, err
+	m.life, m.end = context.WithCancel(context.Background())
+	if m.network == nil {
+		m.extents = c.Extents
+		if err := m.connect(); err != nil {
+			m.Close()
+			return nil, fmt.Errorf("mirror: %w", err)
+		}
+		if err := c.Extents.Mirror(m, c.Owner); err != nil {
+			m.Close()
+			return nil, err
+		}
 	}
 	m.start(m.expire)
 	if c.CatchUpEvery > 0 {
@@ -110,6 +131,7 @@ func (m *Mirror) connect() (err error) {
 	if m.asks, err = m.config.Connect(); err != nil {
 		return err
 	}
+	m.network = connections{m.puts, m.asks}
 	if m.puts.MaxPayload() < MaxMessage {
 		return fmt.Errorf("the server accepts messages of at most %d bytes, and content needs %d", m.puts.MaxPayload(),
 			MaxMessage)
@@ -155,19 +177,7 @@ func (m *Mirror) start(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.life.Err() == nil {
-		m.done.Go(f)
-	}
-}
-
-// sleep waits. It returns false if the Mirror was closed.
-func (m *Mirror) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-m.life.Done():
-		return false
+		m.spawn(f)
 	}
 }
 
@@ -191,8 +201,8 @@ type peer struct {
 func newPeer(name string) *peer { return &peer{name: name, freed: make(chan struct{})} }
 
 // reserve makes room for a message, for which it waits. It returns false if the peer has no room.
-func (p *peer) reserve(n int, wait time.Duration) bool {
-	deadline := time.Now().Add(wait)
+func (m *Mirror) reserve(p *peer, n int, wait time.Duration) bool {
+	deadline := m.now().Add(wait)
 	for {
 		p.mu.Lock()
 		if p.inFlight == 0 || !p.silent && p.inFlight+n <= window {
@@ -202,16 +212,11 @@ func (p *peer) reserve(n int, wait time.Duration) bool {
 		}
 		silent, freed := p.silent, p.freed
 		p.mu.Unlock()
-		left := time.Until(deadline)
-		if silent || left <= 0 {
+		left := deadline.Sub(m.now())
+		if silent || left <= 0 || m.life.Err() != nil {
 			return false
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-freed:
-		case <-timer.C:
-		}
-		timer.Stop()
+		m.await(left, freed)
 	}
 }
 

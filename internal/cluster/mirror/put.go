@@ -90,7 +90,7 @@ func (w *writer) send(i int, message []byte, wait time.Duration) {
 		return
 	}
 	p := w.m.peers[i]
-	if !p.reserve(len(message), wait) {
+	if !w.m.reserve(p, len(message), wait) {
 		w.fail(i, attempt)
 		return
 	}
@@ -98,8 +98,8 @@ func (w *writer) send(i int, message []byte, wait time.Duration) {
 	// Counted before the publish, since the answer may come before PublishMsg returns.
 	at.pending++
 	w.mu.Unlock()
-	token := w.m.expect(&sent{w: w, peer: i, attempt: attempt, size: len(message), at: time.Now()})
-	err := w.m.puts.PublishMsg(&nats.Msg{Subject: putSubject(p.name),
+	token := w.m.expect(&sent{w: w, peer: i, attempt: attempt, size: len(message), at: w.m.now()})
+	err := w.m.publish(&nats.Msg{Subject: putSubject(p.name),
 		Reply: ackSubject(w.m.config.Node, strconv.FormatUint(token, 36)), Data: message})
 	if err != nil {
 		w.m.settle(token, 0, fmt.Errorf("mirror: %w", err), false)
@@ -162,18 +162,18 @@ func (w *writer) Commit() error {
 	if !w.asked {
 		w.sync(-1)
 	}
-	deadline := time.Now().Add(w.m.config.Timeout)
+	deadline := w.m.now().Add(w.m.config.Timeout)
 	for {
-		if w.await(time.Until(deadline)) {
+		if w.await(deadline.Sub(w.m.now())) {
 			return nil
 		}
 		if err := w.m.checkMajority(); err != nil {
 			return err
 		}
-		if time.Now().After(deadline) || w.m.life.Err() != nil {
+		if w.m.now().After(deadline) || w.m.life.Err() != nil {
 			complete, _ := w.count()
 			return fmt.Errorf("%w: %d of %d other nodes have acknowledged content, %d are needed", extent.ErrUnavailable,
-				complete, len(w.m.peers), w.m.need)
+				complete, len(w.m.peers), w.m.need())
 		}
 		if !w.m.sleep(retryPause) {
 			return extent.ErrClosed
@@ -188,27 +188,20 @@ const majorityPoll = 100 * time.Millisecond
 
 // await waits until enough peers have everything. It returns false if that does not happen in time, or cannot.
 func (w *writer) await(limit time.Duration) bool {
-	end := time.Now().Add(limit)
-	timer := time.NewTimer(min(limit, majorityPoll))
-	defer timer.Stop()
+	end := w.m.now().Add(limit)
 	for {
 		complete, waiting := w.count()
 		switch {
-		case complete >= w.m.need:
+		case complete >= w.m.need():
 			return true
 		// Those that have failed cannot come back within this attempt, so waiting for the others is of no use.
-		case complete+waiting < w.m.need:
+		case complete+waiting < w.m.need():
 			return false
 		}
-		select {
-		case <-w.changed:
-		case <-timer.C:
-			left := time.Until(end)
-			if left <= 0 || w.m.checkMajority() != nil {
-				return false
-			}
-			timer.Reset(min(left, majorityPoll))
-		case <-w.m.life.Done():
+		if w.m.await(min(end.Sub(w.m.now()), majorityPoll), w.changed) {
+			continue
+		}
+		if w.m.life.Err() != nil || !w.m.now().Before(end) || w.m.checkMajority() != nil {
 			return false
 		}
 	}
@@ -249,7 +242,7 @@ func (w *writer) again() {
 // sendAll sends all records to a peer.
 func (w *writer) sendAll(i int) {
 	for _, x := range w.records {
-		offset, record, err := w.m.config.Extents.Record(x)
+		offset, record, err := w.m.extents.Record(x)
 		if err != nil {
 			w.m.config.Log.Error("cannot read content that was just written", "err", err)
 			w.fail(i, w.attempt(i))
@@ -316,24 +309,19 @@ func (m *Mirror) acknowledged(msg *nats.Msg) {
 
 // expire gives up waiting for acknowledgements that do not come.
 func (m *Mirror) expire() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.life.Done():
-			return
-		case now := <-tick.C:
-			var lost []uint64
-			m.mu.Lock()
-			for token, s := range m.tokens {
-				if now.Sub(s.at) > expireAfter {
-					lost = append(lost, token)
-				}
+	for m.sleep(time.Second) {
+		var lost []uint64
+		now := m.now()
+		m.mu.Lock()
+		for token, s := range m.tokens {
+			if now.Sub(s.at) > expireAfter {
+				lost = append(lost, token)
 			}
-			m.mu.Unlock()
-			for _, token := range lost {
-				m.settle(token, 0, nats.ErrTimeout, false)
-			}
+		}
+		m.mu.Unlock()
+		slices.Sort(lost) // a simulation repeats the order
+		for _, token := range lost {
+			m.settle(token, 0, nats.ErrTimeout, false)
 		}
 	}
 }
@@ -353,7 +341,7 @@ func (m *Mirror) servePut(msg *nats.Msg) {
 	defer m.done.Done()
 	p, err := parsePut(msg.Data)
 	if err == nil && len(p.records) > 0 {
-		err = m.config.Extents.PutRecords(p.id, p.offset, p.records)
+		err = m.extents.PutRecords(p.id, p.offset, p.records)
 	}
 	// Without a sync the answer only says that the record arrived, so it need not wait.
 	if err != nil || len(p.syncs) == 0 {
@@ -363,7 +351,7 @@ func (m *Mirror) servePut(msg *nats.Msg) {
 	// A sync takes long, and this handler receives all records of all peers in turn.
 	m.start(func() {
 		for _, id := range p.syncs {
-			if err = m.config.Extents.SyncPuts(id); err != nil {
+			if err = m.extents.SyncPuts(id); err != nil {
 				break
 			}
 		}
@@ -372,5 +360,5 @@ func (m *Mirror) servePut(msg *nats.Msg) {
 }
 
 func (m *Mirror) reply(msg *nats.Msg, data []byte) {
-	_ = msg.Respond(data) // without an answer, the other node asks again
+	_ = m.respond(msg, data) // without an answer, the other node asks again
 }

@@ -18,12 +18,13 @@ const convertedSuffix = "-converted"
 // Converted reports whether the cluster with an ID begins with the data of a server alone.
 func Converted(cluster string) bool { return strings.HasSuffix(cluster, convertedSuffix) }
 
-// oldestFormat returns the oldest format that the nodes of a cluster must understand.
-func oldestFormat(cluster string) int {
-	if Converted(cluster) {
-		return max(ConvertedFormat, Supported.Oldest)
+// format returns the format of the cluster's data as far as the node knows it. A converted cluster has never had an
+// older one than [ConvertedFormat].
+func (id Identity) format() int {
+	if Converted(id.Cluster) {
+		return max(ConvertedFormat, id.Format)
 	}
-	return Supported.Oldest
+	return max(1, id.Format)
 }
 
 // CheckName returns an error unless a node can have the name.
@@ -47,7 +48,7 @@ func Convert(dir, node string) (Identity, error) {
 		return Identity{}, err
 	}
 	id := Identity{Cluster: newToken(12) + convertedSuffix, Node: node, Incarnation: newToken(8), State: Founding,
-		Members: map[string]string{}, Seed: true}
+		Members: map[string]string{}, Seed: true, Format: Supported.Newest}
 	if err := id.write(dir); err != nil {
 		return Identity{}, err
 	}

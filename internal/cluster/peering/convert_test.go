@@ -37,12 +37,13 @@ func TestConvertedClusterNeedsItsFormat(t *testing.T) {
 		{"7xq2mzpc4kd3" + convertedSuffix, 2, false},
 	} {
 		h := Hello{Cluster: c.cluster, Format: c.format, Oldest: 1}
-		if err := h.checkFormats(); (err != nil) != c.refused {
+		own := Identity{Cluster: c.cluster}.format()
+		if err := h.checkFormats(own); (err != nil) != c.refused {
 			t.Errorf("format %d in cluster %s: %v", c.format, c.cluster, err)
 		}
 		// The former release compares what this one needs with its format 1.
-		if needs := oldestFormat(c.cluster); (needs > 1) != Converted(c.cluster) {
-			t.Errorf("cluster %s needs format %d", c.cluster, needs)
+		if (own > 1) != Converted(c.cluster) {
+			t.Errorf("cluster %s needs format %d", c.cluster, own)
 		}
 	}
 }

@@ -90,8 +90,11 @@ func deriveTLS(secret []byte) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The key of the authority comes from the secret alone, so all nodes trust each other without having exchanged
+	// anything. The certificate of a process is random and lives as long as it.
 	authorityKey := ed25519.NewKeyFromSeed(seed)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Lazuli cluster"},
+		// A node whose clock is wrong must not be shut out of the cluster that could tell it.
 		NotBefore: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	authority, err := sign(template, template, authorityKey.Public(), authorityKey)
@@ -103,6 +106,7 @@ func deriveTLS(secret []byte) (*tls.Config, error) {
 		return nil, err
 	}
 	leaf, err := sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: tlsName},
+		// One name for all nodes: what is proved is membership, not which address answered.
 		DNSNames:  []string{tlsName},
 		NotBefore: template.NotBefore, NotAfter: template.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, authority, public,

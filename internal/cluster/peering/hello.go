@@ -10,8 +10,8 @@ import (
 // Formats are versions of the format in which nodes exchange and replicate data.
 type Formats struct{ Oldest, Newest int }
 
-// Supported are the formats that this program understands. It writes the newest one that all nodes understand. A node
-// that has no format in common with another one is not accepted by it.
+// Supported are the formats that this program understands. It writes that of the cluster ([Site.Format]), which rises
+// by decision alone ([Site.Raise]): until then each node can go back to the release before.
 //
 //	1  the first one
 //	2  a cluster may be a converted one; other clusters do not need it
@@ -29,8 +29,10 @@ type Hello struct {
 	Process     string `json:"process"` // random for each process
 	Cluster     string `json:"cluster"`
 	State       State  `json:"state"` // when the process started
-	Format      int    `json:"format"`
-	Oldest      int    `json:"oldest"`
+	// Format is the newest format that the program understands, and Oldest the format of its cluster, which others have
+	// to understand.
+	Format int `json:"format"`
+	Oldest int `json:"oldest"`
 	// Members has the incarnations that the node accepts, by name.
 	Members map[string]string `json:"members,omitempty"`
 	// Removed has the incarnations that it refuses because they were removed, by name, at most maxRemoved of each, the
@@ -71,15 +73,16 @@ func decodeHello(text string) (Hello, error) {
 	return h, nil
 }
 
-// checkFormats returns an error if this program and the other one have no format in common that their cluster can use.
-func (h *Hello) checkFormats() error {
+// checkFormats returns an error if this program does not understand what the other node writes, or the other one does
+// not understand own, the format that this node writes.
+func (h *Hello) checkFormats(own int) error {
 	switch {
 	case h.Oldest > Supported.Newest:
 		return fmt.Errorf("it needs format %d of the cluster's data or newer, and this program supports formats up to %d: "+
 			"update this node", h.Oldest, Supported.Newest)
-	case h.Format < oldestFormat(h.Cluster):
+	case h.Format < own:
 		return fmt.Errorf("it supports formats of the cluster's data up to %d, and this cluster needs %d or newer: update "+
-			"that node", h.Format, oldestFormat(h.Cluster))
+			"that node", h.Format, own)
 	}
 	return nil
 }

@@ -45,6 +45,9 @@ type Identity struct {
 	Members map[string]string `json:"members"`
 	// Removed has the incarnations that were removed from the cluster, by name; they are not accepted again.
 	Removed map[string][]string `json:"removed,omitempty"`
+	// Format is the format of the cluster's data, see [Supported]. A node that joins has 0 until it knows that of a
+	// member.
+	Format int `json:"format,omitempty"`
 	// Seed is set on the node of a converted cluster whose folder has the data of a server alone, until the logs have it.
 	Seed bool `json:"seed,omitempty"`
 	// Sum is the checksum of the other fields: a node must not take another state, or forget who was removed, because a

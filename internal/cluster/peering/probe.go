@@ -69,6 +69,7 @@ func (s *Site) probe(ctx context.Context, p Peer) Probe {
 		}
 		c = tls.Client(c, config)
 	}
+	// The first read does the TLS handshake, which fails for a node with another secret; explained says so.
 	line, err := bufio.NewReaderSize(c, maxInfo).ReadSlice('\n')
 	if err != nil {
 		out.Err = explained(err)
@@ -83,6 +84,7 @@ func (s *Site) probe(ctx context.Context, p Peer) Probe {
 		out.Err = errNoServer
 		return out
 	}
+	// A NATS server of another purpose may use the port.
 	if out.Cluster, ok = strings.CutPrefix(info.Cluster, clusterPrefix); !ok {
 		out.Cluster, out.Err = "", errNoServer
 		return out

@@ -60,6 +60,10 @@ func Open(c Config) (*Site, error) {
 		return nil, fmt.Errorf("the data folder belongs to node %s of cluster %s, and this process is to be node %s: use "+
 			"each folder for one node",
 			s.identity.Node, s.identity.Cluster, c.Node)
+	case s.identity.Cluster != "":
+		if err := s.identity.checkFormat(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -134,7 +138,7 @@ func (s *Site) TLS() *tls.Config { return s.credentials.tls.Clone() }
 func (s *Site) Credentials() (user, password string) {
 	id := s.Identity()
 	h := Hello{Node: id.Node, Incarnation: id.Incarnation, Process: s.process, Cluster: id.Cluster, State: id.State,
-		Format: Supported.Newest, Oldest: oldestFormat(id.Cluster), Members: id.Members, Removed: map[string][]string{}}
+		Format: Supported.Newest, Oldest: id.format(), Members: id.Members, Removed: map[string][]string{}}
 	for node, list := range id.Removed {
 		h.Removed[node] = list[max(0, len(list)-maxRemoved):]
 	}
@@ -205,7 +209,7 @@ func (s *Site) admit(user, password string) (Hello, error) {
 		return h, fmt.Errorf("node %s is not among the peers of this node: add it there first, and start this node again",
 			h.Node)
 	}
-	if err := h.checkFormats(); err != nil {
+	if err := h.checkFormats(id.format()); err != nil {
 		return h, err
 	}
 	// What this node knows of the other one comes first, then what the other one knows of this node: a decision about
@@ -238,6 +242,13 @@ func (s *Site) admit(user, password string) (Hello, error) {
 			return h, fmt.Errorf("this node cannot store its peers: %w", err)
 		}
 		s.log.Info("accepted a node of the cluster", "node", h.Node, "incarnation", h.Incarnation)
+	}
+	// The decision for a newer format reaches this node also if it was away when it was made. A node that joins knows of
+	// none.
+	if h.State != Joining {
+		if err := s.raise(h.Oldest); err != nil {
+			return h, fmt.Errorf("this node cannot store the format of the cluster's data: %w", err)
+		}
 	}
 	delete(s.refusals, h.Node)
 	return h, nil
@@ -279,7 +290,8 @@ func (s *Site) Refused(node string) string {
 
 // Roster holds what the members of a cluster know about each other, by the names of the nodes.
 type Roster struct {
-	Members map[string]string   `json:"members"` // incarnations, that of the node that answers included
+	Format  int                 `json:"format,omitempty"` // of the cluster's data
+	Members map[string]string   `json:"members"`          // incarnations, that of the node that answers included
 	Removed map[string][]string `json:"removed,omitempty"`
 }
 
@@ -287,7 +299,7 @@ type Roster struct {
 func (s *Site) Roster() Roster {
 	id := s.Identity()
 	id.Members[id.Node] = id.Incarnation
-	return Roster{id.Members, id.Removed}
+	return Roster{id.format(), id.Members, id.Removed}
 }
 
 // Learn stores durably the incarnation of a node to which this member has made a connection, unless it knows one: the
@@ -330,7 +342,10 @@ func (s *Site) Adopt(r Roster) error {
 	maps.DeleteFunc(members, func(name, incarnation string) bool {
 		return s.config.address(name) == "" || slices.Contains(removed[name], incarnation)
 	})
-	id.Members, id.Removed = members, removed
+	id.Members, id.Removed, id.Format = members, removed, max(id.Format, r.Format)
+	if err := id.checkFormat(); err != nil {
+		return err
+	}
 	return s.store(id)
 }
 
@@ -429,7 +444,11 @@ func (s *Site) settle(cluster string, state State) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.identity
-	id.Cluster, id.State, id.Members = cluster, state, map[string]string{}
+	id.Cluster, id.State, id.Members, id.Format = cluster, state, map[string]string{}, 0
+	// A new cluster has the newest format; a node that joins gets it from a member.
+	if state == Founding {
+		id.Format = Supported.Newest
+	}
 	if err := s.store(id); err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lazuli-storage/lazuli/functions"
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
+	"github.com/lazuli-storage/lazuli/internal/durable/external"
+	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -35,13 +38,13 @@ var _ functions.Durable = Runtime{}
 // Open implements functions.Durable.
 func (Runtime) Open(s functions.DurableSettings) (functions.DurableApp, error) {
 	if s.Scheduler {
-		hub, err := durable.HubOf(s.Hub)
+		hub, err := hubname.Stored(s.Hub)
 		if err != nil {
 			return nil, err
 		}
 		s.Hub = hub
 	}
-	if err := durable.CheckHubName(s.Hub); err != nil {
+	if err := hubname.Check(s.Hub); err != nil {
 		return nil, err
 	}
 	if s.HTTPSleep == 0 {
@@ -83,8 +86,9 @@ func (a *app) conversion(form functions.DurableForm) *conversion {
 
 // Orchestrator implements functions.DurableApp.
 func (a *app) Orchestrator(form functions.DurableForm, call functions.DurableCall) workers.Orchestrator {
+	// The packages of .NET and Java read the messages of the protocol, so nothing is converted.
 	if form == functions.DurableMessages {
-		return durable.ExternalOrchestrator(func(ctx context.Context, request []byte) ([]byte, error) {
+		return external.Orchestrator(func(ctx context.Context, request []byte) ([]byte, error) {
 			result, err := call(ctx, base64.StdEncoding.EncodeToString(request))
 			if err != nil {
 				return nil, permanent(err)
@@ -93,11 +97,12 @@ func (a *app) Orchestrator(form functions.DurableForm, call functions.DurableCal
 		})
 	}
 	c := a.conversion(form)
-	return durable.ExternalOrchestrator(func(ctx context.Context, request []byte) ([]byte, error) {
+	return external.Orchestrator(func(ctx context.Context, request []byte) ([]byte, error) {
 		var r protocol.OrchestratorRequest
 		if err := proto.Unmarshal(request, &r); err != nil {
 			return nil, workers.Permanent(fmt.Errorf("read the history: %w", err))
 		}
+		// Suspended and ended instances are answered without the function, whose code knows no such events.
 		if response := controlled(&r); response != nil {
 			return proto.Marshal(response)
 		}
@@ -107,6 +112,8 @@ func (a *app) Orchestrator(form functions.DurableForm, call functions.DurableCal
 		}
 		failed := ""
 		result, err := call(ctx, trigger)
+		// An error of the function's code is the outcome of the orchestration; any other one is of the worker process, and
+		// the attempt is repeated.
 		if reason := new(functions.FunctionError); errors.As(err, &reason) {
 			failed = reason.Error()
 		} else if err != nil {
@@ -123,18 +130,14 @@ func (a *app) Orchestrator(form functions.DurableForm, call functions.DurableCal
 // Entity implements functions.DurableApp.
 func (a *app) Entity(form functions.DurableForm, call functions.DurableCall) workers.Entity {
 	c := a.conversion(form)
-	return durable.ExternalEntity(func(ctx context.Context, b *durable.EntityBatch) (*durable.EntityResult, error) {
-		r, err := c.batch(ctx, form, b, call)
-		if workers.IsPermanent(err) {
-			return &durable.EntityResult{State: b.State, Failure: durable.FailureFrom(err, "EntityFailed")}, nil
-		}
-		return r, err
+	return external.Entity(func(ctx context.Context, b *entitybatch.Batch) (*entitybatch.Result, error) {
+		return c.batch(ctx, form, b, call)
 	})
 }
 
 // batch runs a batch of operations. With an error of workers.Permanent, its operations fail.
-func (c *conversion) batch(ctx context.Context, form functions.DurableForm, b *durable.EntityBatch,
-	call functions.DurableCall) (*durable.EntityResult, error) {
+func (c *conversion) batch(ctx context.Context, form functions.DurableForm, b *entitybatch.Batch,
+	call functions.DurableCall) (*entitybatch.Result, error) {
 	if form != functions.DurableMessages {
 		trigger, err := c.batchTrigger(b)
 		if err != nil {
@@ -147,7 +150,7 @@ func (c *conversion) batch(ctx context.Context, form functions.DurableForm, b *d
 		r, err := batchResult(b, result)
 		return r, workers.Permanent(err)
 	}
-	request, err := proto.Marshal(durable.BatchToProtocol(b))
+	request, err := proto.Marshal(entitybatch.ToProtocol(b))
 	if err != nil {
 		return nil, workers.Permanent(err)
 	}
@@ -163,7 +166,7 @@ func (c *conversion) batch(ctx context.Context, form functions.DurableForm, b *d
 	if err := proto.Unmarshal(response, answer); err != nil {
 		return nil, workers.Permanent(fmt.Errorf("the answer is not an EntityBatchResult: %w", err))
 	}
-	r, err := durable.BatchResult(answer)
+	r, err := entitybatch.FromProtocol(answer)
 	return r, workers.Permanent(err)
 }
 

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -25,9 +27,11 @@ func sentToEntity(e *protocol.HistoryEvent) bool {
 // lock have a request ID, which names the event of the response.
 func entityEvent(e *protocol.HistoryEvent) map[string]any {
 	sent := func(target, id string) map[string]any {
+		// A negative ID marks an event that the orchestration did not send itself.
 		if e.EventId < 0 {
 			return nil
 		}
+		// 14 is EventSent and 15 is EventRaised; the packages wait for a raised event whose name is the ID of the request.
 		return map[string]any{"EventType": 14, "InstanceId": target, "Name": "op", "Input": object("id", id)}
 	}
 	raised := func(id string, input any) map[string]any {
@@ -133,7 +137,7 @@ func (m *simulation) answered(request string, failed bool) {
 
 // batchTrigger returns a batch of operations as the packages take it. The package for Python reads every input, also
 // none.
-func (c *conversion) batchTrigger(b *durable.EntityBatch) (json.RawMessage, error) {
+func (c *conversion) batchTrigger(b *entitybatch.Batch) (json.RawMessage, error) {
 	name, key, _ := strings.Cut(strings.TrimPrefix(b.ID, "@"), "@")
 	batch := []any{}
 	for _, o := range b.Operations {
@@ -167,7 +171,7 @@ type batchState struct {
 }
 
 // batchResult reads what the packages return for a batch.
-func batchResult(b *durable.EntityBatch, text json.RawMessage) (*durable.EntityResult, error) {
+func batchResult(b *entitybatch.Batch, text json.RawMessage) (*entitybatch.Result, error) {
 	var s batchState
 	var quoted string
 	if json.Unmarshal(text, &quoted) == nil {
@@ -180,13 +184,13 @@ func batchResult(b *durable.EntityBatch, text json.RawMessage) (*durable.EntityR
 		return nil, fmt.Errorf("the function returned %d results for %d operations of an entity", len(s.Results),
 			len(b.Operations))
 	}
-	r := &durable.EntityResult{}
+	r := &entitybatch.Result{}
 	if s.EntityExists {
 		r.State = s.EntityState
 	}
 	for i, one := range s.Results {
 		if !one.IsError {
-			r.Results = append(r.Results, durable.EntityOperationResult{Output: one.Result})
+			r.Results = append(r.Results, entitybatch.OperationResult{Output: one.Result})
 			continue
 		}
 		message := ""
@@ -196,10 +200,11 @@ func batchResult(b *durable.EntityBatch, text json.RawMessage) (*durable.EntityR
 		if message == "" { // The package for JavaScript writes errors as {}.
 			message = fmt.Sprintf("the operation %s of the entity %s failed", b.Operations[i].Name, b.ID)
 		}
-		r.Results = append(r.Results, durable.EntityOperationResult{Failure: durable.NewFailure("OperationFailed", message)})
+		r.Results = append(r.Results,
+			entitybatch.OperationResult{Failure: event.NewFailure("OperationFailed", message)})
 	}
 	for _, signal := range s.Signals {
-		x := durable.EntitySignal{ID: durable.EntityID(signal.Target.Name, signal.Target.Key), Operation: signal.Name,
+		x := entitybatch.Signal{ID: durable.EntityID(signal.Target.Name, signal.Target.Key), Operation: signal.Name,
 			At: signal.ScheduleAt}
 		if signal.Input != nil && *signal.Input != "" {
 			x.Input = signal.Input

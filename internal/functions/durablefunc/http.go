@@ -258,6 +258,7 @@ func callHTTP(ctx context.Context, input []byte) ([]byte, error) {
 	if r.Timeout != nil {
 		limit, err := ncrontab.ParseTimeSpan(*r.Timeout)
 		if err != nil || limit <= 0 {
+			// The text comes from the orchestration and is the same at each attempt.
 			return nil, workers.Permanent(fmt.Errorf("callHttp: the timeout %.50q is not a time", *r.Timeout))
 		}
 		bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no response within %v, the timeout", limit))
@@ -270,12 +271,14 @@ func callHTTP(ctx context.Context, input []byte) ([]byte, error) {
 	}
 	got, err := httpClient.Do(request)
 	if err != nil {
+		// Do returns its own text for a deadline; the cause says whose limit it was.
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
 		return nil, fmt.Errorf("callHttp: %w", err)
 	}
 	defer got.Body.Close()
+	// An error without Permanent lets the runtime repeat the activity by its policy, which came with the request.
 	if r.RetryOptions.retries(got.StatusCode) {
 		return nil, fmt.Errorf("callHttp: the response is %s, which is to be tried again", got.Status)
 	}
@@ -283,10 +286,12 @@ func callHTTP(ctx context.Context, input []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("callHttp: read the response: %w", err)
 	}
+	// The result becomes part of the history, which is read at each step.
 	if len(text) > maxHTTPContent {
 		return nil, workers.Permanent(fmt.Errorf("callHttp: the response has more than %d MiB", maxHTTPContent>>20))
 	}
 	response := httpResponse{StatusCode: got.StatusCode, Headers: map[string]headerValues{},
+		// A result is JSON text; other bytes could not be in it.
 		Content: string(bytes.ToValidUTF8(text, []byte("\ufffd")))}
 	for name, values := range got.Header {
 		response.Headers[name] = values

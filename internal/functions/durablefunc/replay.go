@@ -208,6 +208,7 @@ func inputValue(input string, asText bool) any {
 
 // historyEvent converts an event; nil if the code has no use for it. EventType is the number that the framework has.
 func historyEvent(e *protocol.HistoryEvent) map[string]any {
+	// null and an empty text differ for the packages: null is "no input".
 	text := func(v *wrapperspb.StringValue) any {
 		if v == nil {
 			return nil
@@ -221,6 +222,8 @@ func historyEvent(e *protocol.HistoryEvent) map[string]any {
 	switch {
 	case e.GetExecutionStarted() != nil:
 		s := e.GetExecutionStarted()
+		// The numbers of HistoryEventType in the Durable Task Framework, which the packages switch on.
+		// https://github.com/Azure/durabletask
 		return map[string]any{"EventType": 0, "Name": s.Name, "Input": text(s.Input), "Version": text(s.Version)}
 	case e.GetTaskScheduled() != nil:
 		return map[string]any{"EventType": 4, "Name": e.GetTaskScheduled().Name, "Input": text(e.GetTaskScheduled().Input)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -102,12 +103,13 @@ func (r Runtime) Open(ctx context.Context, s functions.WorkerSettings) (_ functi
 	if err != nil {
 		return nil, err
 	}
+	// A debugger attaches to one process; the invocations of others would pass it by.
 	if r.Debug != 0 {
 		s.Processes = 1
 	}
-	a := &App{settings: s, folder: folder, waiting: map[string]*worker{}, changed: make(chan struct{}),
-		stdout: &child.LineWriter{Out: s.Stdout, Prefix: s.Runtime + " | "},
-		stderr: &child.LineWriter{Out: s.Stderr, Prefix: s.Runtime + " | "}}
+	a := &App{settings: s, folder: folder, waiting: map[string]*worker{}, changed: make(chan struct{})}
+	a.stdout = &child.LineWriter{Out: s.Stdout, Prefix: s.Runtime + " | ", Take: a.ownLog}
+	a.stderr = &child.LineWriter{Out: s.Stderr, Prefix: s.Runtime + " | ", Take: a.ownLog}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -116,6 +118,7 @@ func (r Runtime) Open(ctx context.Context, s functions.WorkerSettings) (_ functi
 	if a.command, err = r.start(s, folder); err != nil {
 		return nil, err
 	}
+	// Loopback alone: a worker has no secret but its ID, and what connects here gets the app's settings and data.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -124,11 +127,25 @@ func (r Runtime) Open(ctx context.Context, s functions.WorkerSettings) (_ functi
 	a.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
 	a.server.RegisterService(a.describe(), nil)
 	a.serving.Go(func() { _ = a.server.Serve(l) })
+	// The first worker starts here and not in Run: the host needs the functions that it finds to know what to listen to.
 	if a.first, err = a.start(ctx); err != nil {
 		return nil, err
 	}
 	a.takesRequests = a.first.capabilities["HttpUri"] != ""
 	return a, nil
+}
+
+// ownLogMark begins the lines of a worker's output that are its own log and not what the app has printed. Microsoft's
+// workers for Java, Node.js and Python write it. https://github.com/Azure/azure-functions-host (WorkerProcessUtilities)
+const ownLogMark = "LanguageWorkerConsoleLog"
+
+// ownLog logs a line if it is of the worker's own log: in detail, since Core Tools show no such line either.
+func (a *App) ownLog(line string) bool {
+	text, ok := strings.CutPrefix(line, ownLogMark)
+	if ok && a.settings.Level("Worker."+a.settings.Runtime) <= slog.LevelDebug {
+		a.settings.Logger.Debug(text, "worker", a.settings.Runtime)
+	}
+	return ok
 }
 
 // App implements functions.WorkerApp.
@@ -168,6 +185,7 @@ func (a *App) Load(functions []functions.WorkerFunction) { a.loads = functions }
 func (a *App) Close() {
 	a.closed.Do(func() {
 		a.mu.Lock()
+		// Still set only if Run has not taken it over; otherwise once ends it.
 		w := a.first
 		a.first = nil
 		a.mu.Unlock()
@@ -175,6 +193,7 @@ func (a *App) Close() {
 			w.end()
 		}
 		if a.server != nil {
+			// Stop and not GracefulStop, which would wait for streams that workers keep open for as long as they live.
 			a.server.Stop()
 		}
 		a.serving.Wait()
@@ -198,6 +217,7 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
+	// One process that cannot be kept alive ends them all: cancel above has the reason.
 	all.Wait()
 	err := context.Cause(ctx)
 	if errors.Is(err, context.Canceled) {
@@ -212,6 +232,7 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// Set before changed is closed: pick reads both under mu, so that none of those that wait sleeps on.
 	a.fatal = err
 	close(a.changed)
 	a.changed = make(chan struct{})
@@ -234,10 +255,12 @@ func (a *App) once(ctx context.Context) (ready bool, err error) {
 	}
 	a.settings.Logger.Info("the worker is ready", "runtime", a.settings.Runtime, "pid", w.process.Pid())
 	// Only a worker that has loaded the functions gets invocations.
+	// The leave in the defer is a second one on most ways. The list must not have the worker when end has closed it.
 	a.join(w)
 	defer a.leave(w)
 	select {
 	case <-w.gone:
+	// The worker leaves before it ends, so that no invocation is given to a process that is about to be killed.
 	case <-w.hangs:
 		a.leave(w)
 		return true, child.ErrReplaced
@@ -271,6 +294,7 @@ func (a *App) pick(ctx context.Context) (*worker, error) {
 			a.next = (a.next + 1) % len(a.ready)
 			w = a.ready[a.next]
 		}
+		// Under the same lock as the look at ready: a worker that joins after it closes this very channel.
 		fatal, changed := a.fatal, a.changed
 		a.mu.Unlock()
 		switch {
@@ -294,6 +318,7 @@ func (a *App) Invoke(ctx context.Context, call *functions.Invocation) (*function
 		if err != nil {
 			return nil, err
 		}
+		// Only what was surely not sent is repeated. A function whose worker died in between may have had effects.
 		result, err := w.invoke(ctx, call)
 		// The worker leaves the list first. Otherwise it could be picked until its process is found to have ended.
 		if errors.Is(err, errUnsent) {

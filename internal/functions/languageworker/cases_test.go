@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"reflect"
@@ -19,7 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
@@ -39,8 +42,11 @@ type testCase struct {
 
 // step does something, and waits for what must come.
 type step struct {
-	Given struct{ Blobs map[string]string }
-	HTTP  *caseRequest
+	Given struct {
+		Blobs    map[string]string
+		Entities map[string]map[string]any // by table, PartitionKey and RowKey, with slashes between
+	}
+	HTTP *caseRequest
 	// Abort is the time in milliseconds after which the client goes away.
 	Abort  int
 	Put    *casePut
@@ -77,6 +83,7 @@ type want struct {
 	FirstBeforeEnd int
 	Queues         map[string][]any
 	Blobs          map[string]any
+	Entities       map[string]map[string]any // by table, PartitionKey and RowKey, with slashes between
 	Log, LogNot    []string
 }
 
@@ -137,6 +144,11 @@ func (r *running) runStep(ctx context.Context, function string, s step) error {
 			return err
 		}
 	}
+	for name, members := range s.Given.Entities {
+		if err := r.insert(ctx, name, members); err != nil {
+			return err
+		}
+	}
 	logged := len(r.log.String())
 	switch {
 	case s.HTTP != nil:
@@ -176,6 +188,11 @@ func (r *running) runStep(ctx context.Context, function string, s step) error {
 	}
 	for name, content := range s.Want.Blobs {
 		if err := r.wantBlob(ctx, name, content); err != nil {
+			return err
+		}
+	}
+	for name, members := range s.Want.Entities {
+		if err := r.wantEntity(ctx, name, members); err != nil {
 			return err
 		}
 	}
@@ -515,5 +532,43 @@ func (r *running) wantBlob(ctx context.Context, name string, content any) error 
 			return fmt.Errorf("blob %s: %w", name, err)
 		}
 		return nil
+	})
+}
+
+// entityKeys takes apart the name of an entity in a case.
+func entityKeys(name string) (table, partition, row string) {
+	table, rest, _ := strings.Cut(name, "/")
+	partition, row, _ = strings.Cut(rest, "/")
+	return table, partition, row
+}
+
+// insert writes an entity, whose table it creates.
+func (r *running) insert(ctx context.Context, name string, members map[string]any) error {
+	table, partition, row := entityKeys(name)
+	client := r.storage.Tables.NewClient(table)
+	failed := (*azcore.ResponseError)(nil)
+	if _, err := client.CreateTable(ctx, nil); err != nil && !(errors.As(err, &failed) &&
+		failed.ErrorCode == string(aztables.TableAlreadyExists)) {
+		return err
+	}
+	entity := map[string]any{"PartitionKey": partition, "RowKey": row}
+	maps.Copy(entity, members)
+	text, err := json.Marshal(entity)
+	if err != nil {
+		return err
+	}
+	_, err = client.AddEntity(ctx, text, nil)
+	return err
+}
+
+// wantEntity waits for an entity, which may have more properties.
+func (r *running) wantEntity(ctx context.Context, name string, members map[string]any) error {
+	table, partition, row := entityKeys(name)
+	return until(ctx, func() error {
+		got, err := r.storage.Tables.NewClient(table).GetEntity(ctx, partition, row, nil)
+		if err != nil {
+			return fmt.Errorf("entity %s: %w", name, err)
+		}
+		return sameJSON(got.Value, members, true)
 	})
 }

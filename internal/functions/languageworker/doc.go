@@ -29,12 +29,14 @@
 //     invocation_id of the invocation it belongs to, and log_category User for what the function's code has logged.
 //
 // It may get InvocationCancel for an invocation whose answer is no longer awaited, WorkerStatusRequest at any time, and
-// WorkerTerminate before SIGTERM. It ends when the stream does.
+// WorkerTerminate before SIGTERM, each with the capability for it. It ends when the stream does. No other message is
+// sent: the stream of the worker for Java breaks at one that it does not handle. WorkerWarmupRequest is for the workers
+// of Azure's placeholders alone.
 //
 // Capabilities that this host looks at: HttpUri (the worker has an HTTP server at that address, to which requests of
 // HTTP triggers are passed with the header x-ms-invocation-id), RpcHttpBodyOnly, RawHttpBodyBytes,
-// UseNullableValueDictionaryForHttp, TypedDataCollection, SupportsLoadResponseCollection, WorkerStatus and
-// HandlesWorkerTerminateMessage.
+// UseNullableValueDictionaryForHttp, TypedDataCollection, SupportsLoadResponseCollection, WorkerStatus,
+// HandlesInvocationCancelMessage and HandlesWorkerTerminateMessage.
 //
 // The programs of the workers are in folders of this package and embedded in the binary. They are written to a
 // temporary folder, with functionrpc.proto beside them, from which they make the types of the messages, and

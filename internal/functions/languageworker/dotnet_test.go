@@ -24,10 +24,22 @@ const dotnetVar = "LAZULI_TEST_DOTNET"
 // dotnetConfig copies a published app, and returns the configuration that runs it.
 func dotnetConfig(t testing.TB, connection, app string, environ ...string) functions.Config {
 	t.Helper()
-	folder := os.Getenv(dotnetVar)
+	return builtConfig(t, folderOf(t, dotnetVar, "published .NET apps"), connection, app, environ...)
+}
+
+// folderOf returns the folder that a variable names, and skips the test without one.
+func folderOf(t testing.TB, variable, content string) string {
+	t.Helper()
+	folder := os.Getenv(variable)
 	if folder == "" {
-		t.Skip("set " + dotnetVar + " to a folder with published .NET apps")
+		t.Skipf("set %s to a folder with %s", variable, content)
 	}
+	return folder
+}
+
+// builtConfig copies an app that was built into a folder, and returns the configuration that runs the copy.
+func builtConfig(t testing.TB, folder, connection, app string, environ ...string) functions.Config {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), app)
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(folder, app))); err != nil {
 		t.Fatal(err)

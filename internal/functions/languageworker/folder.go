@@ -1,12 +1,14 @@
 package languageworker
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -78,14 +80,39 @@ func readConfig(folder string) (*workerConfig, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The Functions host accepts comments. A text that is not even that keeps its form, so that the error has its lines.
 	if plain, err := hujson.Standardize(text); err == nil {
 		text = plain
 	}
 	c := &workerConfig{folder: folder}
 	if err := json.Unmarshal(text, c); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, plainJSON(text, err))
 	}
 	return c, nil
+}
+
+// plainJSON says what is wrong with a text of JSON in the words of its author: the line, or the member with a value of
+// another kind.
+func plainJSON(text []byte, err error) error {
+	syntax, kind := (*json.SyntaxError)(nil), (*json.UnmarshalTypeError)(nil)
+	switch {
+	case errors.As(err, &syntax):
+		line := 1 + bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n"))
+		return fmt.Errorf("it is not JSON, line %d: %w", line, err)
+	case errors.As(err, &kind):
+		want := map[reflect.Kind]string{reflect.Slice: "a list", reflect.Struct: "an object", reflect.String: "a text"}
+		where := "it is"
+		if kind.Field != "" {
+			parts := strings.Split(kind.Field, ".")
+			for i, part := range parts {
+				parts[i] = strings.ToLower(part[:1]) + part[1:]
+			}
+			where = strings.Join(parts, ".") + " is"
+		}
+		got := strings.NewReplacer("array", "list", "string", "text").Replace(kind.Value)
+		return fmt.Errorf("%s of the kind %s, want %s", where, got, want[kind.Type.Kind()])
+	}
+	return err
 }
 
 // apply replaces members of the description by those of the first profile whose conditions hold.
@@ -99,12 +126,14 @@ func (c *workerConfig) apply(s functions.WorkerSettings) error {
 			continue
 		}
 		if len(p.Description) == 0 {
+			// The first profile that holds counts, as in the Functions host; the rest is not looked at.
 			return nil
 		}
 		own := c.Description
 		own.Arguments, own.WorkerArguments = nil, nil // Lists are replaced, not extended.
 		if err := json.Unmarshal(p.Description, &own); err != nil {
-			return fmt.Errorf("%s: profile %s: %w", filepath.Join(c.folder, configFile), p.ProfileName, err)
+			return fmt.Errorf("%s: profile %s: %w", filepath.Join(c.folder, configFile), p.ProfileName,
+				plainJSON(p.Description, err))
 		}
 		if own.Arguments == nil {
 			own.Arguments = c.Description.Arguments
@@ -139,6 +168,7 @@ func (p *profile) holds(s functions.WorkerSettings) (bool, error) {
 				value = setting(s, "WEBSITE_SKU")
 			}
 		}
+		// An expression such as .* would match a variable that is not set; the Functions host calls that no match.
 		if value == "" || !expression.MatchString(value) {
 			return false, nil
 		}
@@ -175,6 +205,7 @@ const versionToken = "%FUNCTIONS_WORKER_RUNTIME_VERSION%"
 // https://learn.microsoft.com/azure/azure-functions/functions-app-settings#languageworkers__arguments
 func (c *workerConfig) command(r Runtime, s functions.WorkerSettings) (*command, error) {
 	where := filepath.Join(c.folder, configFile)
+	// The profile first: it may replace every field that is read below.
 	if err := c.apply(s); err != nil {
 		return nil, err
 	}
@@ -182,6 +213,7 @@ func (c *workerConfig) command(r Runtime, s functions.WorkerSettings) (*command,
 	switch {
 	case d.Language == "":
 		return nil, fmt.Errorf("%s: description.language is missing", where)
+	// The folder may be of another language than the app; starting it would fail in the first call, with a worse reason.
 	case !strings.EqualFold(d.Language, s.Runtime):
 		return nil, fmt.Errorf("%s: it is a worker for %q, and the app's FUNCTIONS_WORKER_RUNTIME is %q", where, d.Language,
 			s.Runtime)
@@ -206,6 +238,7 @@ func (c *workerConfig) command(r Runtime, s functions.WorkerSettings) (*command,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
+	// In the host's order: arguments of the executable, those of the setting, the worker's file, arguments of the worker.
 	text := strings.Join(append(slices.Clone(d.Arguments), languageSetting(s, "arguments")), " ")
 	started.arguments = c.split(text, s)
 	if worker != "" {
@@ -238,6 +271,7 @@ func (d *description) workerPath(folder string, s functions.WorkerSettings) (str
 		}
 	}
 	path := d.DefaultWorkerPath
+	// A token must be one of the supported values, since it comes from a setting and becomes a part of a path.
 	for _, token := range []struct {
 		text, value, what string
 		supported         []string
@@ -255,7 +289,15 @@ func (d *description) workerPath(folder string, s functions.WorkerSettings) (str
 		}
 		path = strings.ReplaceAll(path, token.text, token.value)
 	}
-	if path = filepath.FromSlash(expand(path, s)); !filepath.IsAbs(path) {
+	path = expand(path, s)
+	if token := unset().FindString(path); token != "" {
+		return "", fmt.Errorf("the variable %s in defaultWorkerPath is not set", token)
+	}
+	if token := unknown().FindString(path); token != "" {
+		return "", fmt.Errorf("the token %s in defaultWorkerPath is not known; there are {os}, {architecture}, %s and %%NAME%% "+
+			"for a variable", token, versionToken)
+	}
+	if path = filepath.FromSlash(path); !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)
 	}
 	if !exists(path) {
@@ -266,6 +308,7 @@ func (d *description) workerPath(folder string, s functions.WorkerSettings) (str
 
 // split expands an argument's text and takes it apart.
 func (c *workerConfig) split(text string, s functions.WorkerSettings) []string {
+	// A variable without a value vanishes from an argument. In a path it is an error: workerPath.
 	text = strings.ReplaceAll(text, "{workerDirectoryPath}", c.folder)
 	return splitArguments(unset().ReplaceAllString(expand(text, s), ""))
 }
@@ -294,6 +337,7 @@ func splitArguments(text string) []string {
 				n++
 			}
 			begun = true
+			// Backslashes that no quotation mark follows are themselves: paths of Windows have them.
 			if i+n == len(text) || text[i+n] != '"' {
 				b.WriteString(text[i : i+n])
 				i += n - 1
@@ -308,6 +352,7 @@ func splitArguments(text string) []string {
 		case c == '"':
 			quoted, begun = !quoted, true
 		case !quoted && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+			// Not b.Len(): "" in quotation marks is an argument without characters.
 			if begun {
 				list = append(list, b.String())
 				b.Reset()
@@ -341,9 +386,12 @@ func findFolder(s functions.WorkerSettings) (string, error) {
 	if parent := anySetting(s, "languageWorkers", "workersDirectory"); parent != "" {
 		parents = append(parents, expand(parent, s))
 	}
+	// Before the folders of Core Tools: the output of a build has the worker that it was compiled with.
 	if languageOf(s.Dir) == strings.ToLower(s.Runtime) {
 		return s.Dir, nil
 	}
+	// For Python and Node.js the workers here are used also where Core Tools are installed, unless a setting says
+	// otherwise.
 	if _, own := programFolders[strings.ToLower(s.Runtime)]; !own {
 		parents = append(parents, coreTools(s)...)
 	}

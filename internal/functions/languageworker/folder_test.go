@@ -108,6 +108,44 @@ func TestWorkerConfig(t *testing.T) {
 	}
 }
 
+// TestBrokenWorkerConfigs checks that each mistake in a configFile has a sentence of its own.
+func TestBrokenWorkerConfigs(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		``:                            "it is not JSON, line 1: unexpected end",
+		"{\n\"description\": {},\n,}": "it is not JSON, line 3: invalid character",
+		`[]`:                          "it is of the kind list, want an object",
+		`{"description": {"arguments": "-a -b"}}`: "description.arguments is of the kind text, want a list",
+		`{"description": {"language": 7}}`:        "description.language is of the kind number, want a text",
+		`{}`:                                      "description.language is missing",
+		`{"description": {"language": "tongue"}}`: "description.defaultExecutablePath is missing",
+		`{"description": {"language": "other"}}`:  `it is a worker for "other"`,
+		`{"description": {"language": "tongue", "defaultExecutablePath": "{Root}/run"}}`: "the token {Root} in " +
+			"defaultExecutablePath is not known; there are {WorkerRoot}",
+		`{"description": {"language": "tongue", "defaultExecutablePath": "/no/such"}}`: "the program /no/such, which runs " +
+			"the worker for tongue, does not exist",
+		`{"description": {"language": "tongue", "defaultExecutablePath": "/"}}`: "the program /, which runs the worker for " +
+			"tongue, cannot be run: is a directory",
+		`{"description": {"language": "tongue", "defaultExecutablePath": "%NONE%/no-such-program"}}`: "there is no " +
+			"no-such-program on the path (%NONE% is not set), which runs the worker for tongue: install it",
+		`{"description": {"language": "tongue", "defaultExecutablePath": "{WorkerRoot}gone"}}`: "gone, which",
+		`{"description": {"language": "tongue", "defaultExecutablePath": "{WorkerRoot}run", "defaultWorkerPath": "{cpu}/w"}}`: "" +
+			"the token {cpu} in defaultWorkerPath is not known; there are {os}",
+		`{"description": {"language": "tongue", "defaultExecutablePath": "{WorkerRoot}run", "defaultWorkerPath": "%CPU%/w"}}`: "" +
+			"the variable %CPU% in defaultWorkerPath is not set",
+	} {
+		if runtime.GOOS == "windows" && strings.Contains(config, `"/`) {
+			continue
+		}
+		dir := writeWorker(t, config, "run")
+		_, err := Runtime{}.start(functions.WorkerSettings{Runtime: "tongue", Dir: t.TempDir(),
+			Environ: []string{"languageWorkers__tongue__workerDirectory=" + dir}}, t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "languageworker.") {
+			t.Errorf("%s:\n\t%v\nwant %s", config, err, want)
+		}
+	}
+}
+
 // TestFindFolder checks where a worker is looked for.
 func TestFindFolder(t *testing.T) {
 	t.Parallel()

@@ -83,9 +83,11 @@ var testFunctions = map[string][]string{
 type testWorker struct {
 	special []string
 	stream  grpc.ClientStream
-	mu      sync.Mutex
-	http    map[string]chan http.ResponseWriter // requests to the worker's own server, by invocation
-	cancels map[string]bool                     // invocations that the host has cancelled
+	// directory is the worker's own folder, as the host says.
+	directory string
+	mu        sync.Mutex
+	http      map[string]chan http.ResponseWriter // requests to the worker's own server, by invocation
+	cancels   map[string]bool                     // invocations that the host has cancelled
 }
 
 func (w *testWorker) is(what string) bool {
@@ -144,12 +146,34 @@ func runTestWorker(special []string) {
 
 var success = &rpc.StatusResult{Status: rpc.StatusResult_Success}
 
+// refuse ends the process for a message that the worker for Java has no handler for: that one's stream breaks.
+// https://github.com/Azure/azure-functions-java-worker (JavaWorkerClient.addHandlers)
+func (w *testWorker) refuse(m *rpc.StreamingMessage) {
+	switch m.Content.(type) {
+	case *rpc.StreamingMessage_WorkerInitRequest, *rpc.StreamingMessage_FunctionLoadRequest,
+		*rpc.StreamingMessage_InvocationRequest, *rpc.StreamingMessage_WorkerStatusRequest,
+		*rpc.StreamingMessage_WorkerTerminate:
+	default:
+		fmt.Printf("no handler for %T\n", m.Content)
+		os.Exit(9)
+	}
+}
+
 func (w *testWorker) handle(m *rpc.StreamingMessage) {
 	answer := &rpc.StreamingMessage{RequestId: m.RequestId}
+	if w.is("java") {
+		w.refuse(m)
+	}
 	switch {
 	case m.GetWorkerInitRequest() != nil:
+		w.directory = m.GetWorkerInitRequest().GetWorkerDirectory()
 		hello := &rpc.WorkerInitResponse{Result: success, Capabilities: map[string]string{"RawHttpBodyBytes": "true",
 			"RpcHttpBodyOnly": "true", "HandlesInvocationCancelMessage": "true", "HandlesWorkerTerminateMessage": "true"}}
+		if w.is("java") {
+			hello.Capabilities = map[string]string{"TypedDataCollection": "true", "WorkerStatus": "true",
+				"RpcHttpBodyOnly": "true", "RpcHttpTriggerMetadataRemoved": "true", "HandlesWorkerTerminateMessage": "true",
+				"HandlesWorkerWarmupMessage": "true"}
+		}
 		if w.is("fails") {
 			hello.Result = &rpc.StatusResult{Status: rpc.StatusResult_Failure,
 				Exception: &rpc.RpcException{Message: "SyntaxError: invalid syntax", StackTrace: "line 7"}}
@@ -169,7 +193,7 @@ func (w *testWorker) handle(m *rpc.StreamingMessage) {
 		w.cancels[m.GetInvocationCancel().InvocationId] = true
 		w.mu.Unlock()
 		return
-	case m.GetWorkerStatusRequest() != nil && w.is("status"):
+	case m.GetWorkerStatusRequest() != nil && (w.is("status") || w.is("java")):
 		answer.Content = &rpc.StreamingMessage_WorkerStatusResponse{WorkerStatusResponse: &rpc.WorkerStatusResponse{}}
 	case m.GetFunctionsMetadataRequest() != nil:
 		found := &rpc.FunctionMetadataResponse{Result: success, UseDefaultMetadataIndexing: w.is("files")}
@@ -211,11 +235,16 @@ func (w *testWorker) handle(m *rpc.StreamingMessage) {
 	w.send(answer)
 }
 
-// loaded are the names of functions by their IDs.
-var loaded sync.Map
+// loaded are the names of functions by their IDs, and scripts their files and entry points. released is closed by the
+// function release.
+var (
+	loaded, scripts sync.Map
+	released        = make(chan struct{})
+)
 
 func (w *testWorker) load(r *rpc.FunctionLoadRequest) *rpc.FunctionLoadResponse {
 	loaded.Store(r.FunctionId, r.GetMetadata().GetName())
+	scripts.Store(r.FunctionId, r.GetMetadata().GetScriptFile()+" "+r.GetMetadata().GetEntryPoint())
 	response := &rpc.FunctionLoadResponse{FunctionId: r.FunctionId, Result: success}
 	if w.is("unloadable") && r.GetMetadata().GetName() == "pid" {
 		response.Result = &rpc.StatusResult{Status: rpc.StatusResult_Failure,
@@ -340,6 +369,18 @@ func (w *testWorker) invoke(r *rpc.InvocationRequest) *rpc.InvocationResponse {
 		out.GetData().Data = &rpc.TypedData_String_{
 			String_: fmt.Sprint(item, " ", r.TriggerMetadata["DequeueCount"].GetJson())}
 		response.OutputData = append(response.OutputData, out)
+	case "facts":
+		script, _ := scripts.Load(r.FunctionId)
+		h := inputs["req"].GetHttp()
+		response.ReturnValue = text(fmt.Sprintf("%T %t %d %s\n%s\n%s", h.GetBody().GetData(), h.GetRawBody() != nil,
+			len(h.GetNullableHeaders())+len(h.GetNullableQuery())+len(h.GetNullableParams()),
+			h.GetHeaders()["x-in"]+h.GetQuery()["q"]+h.GetParams()["id"], w.directory, script))
+	case "late":
+		w.send(&rpc.StreamingMessage{Content: &rpc.StreamingMessage_RpcLog{RpcLog: &rpc.RpcLog{
+			InvocationId: r.InvocationId, Level: rpc.RpcLog_Warning, Message: "waits for the release"}}})
+		<-released
+	case "release":
+		close(released)
 	case "pid":
 		response.ReturnValue = text(fmt.Sprint(os.Getpid()))
 	case "flaky":
@@ -412,7 +453,11 @@ func config(t testing.TB, connection, special string, files map[string]string, e
 // testCommand starts the test worker.
 func testCommand(self, special string) func(functions.WorkerSettings, string) (*command, error) {
 	return func(functions.WorkerSettings, string) (*command, error) {
-		return &command{path: self, indexes: true, environ: []string{role + "=worker " + special}}, nil
+		c := &command{path: self, indexes: true, environ: []string{role + "=worker " + special}}
+		if special == "java" {
+			c.indexes, c.folder = false, "/the/worker"
+		}
+		return c, nil
 	}
 }
 

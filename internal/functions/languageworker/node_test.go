@@ -99,7 +99,7 @@ func start(t *testing.T, app map[string]string) (*host, string) {
 	return h, dir
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // receive returns the next message that is no log.
 func (h *host) receive() *rpc.StreamingMessage {

@@ -29,6 +29,7 @@ func findPython(wanted string, s functions.WorkerSettings) (string, error) {
 			environments = append(environments, filepath.Join(dir, name))
 		}
 	}
+	// pyvenv.cfg makes a folder a virtual environment: a folder env with a program of that name is often something else.
 	for _, e := range environments {
 		python := filepath.Join(e, "bin", "python")
 		if runtime.GOOS == "windows" {

@@ -57,6 +57,7 @@ func (w *worker) typed(value any, forwarded bool) (*rpc.TypedData, error) {
 	case nil:
 		return &rpc.TypedData{}, nil
 	case string:
+		// A string of the protocol must be UTF-8; others would fail the whole message.
 		if !utf8.ValidString(v) {
 			return &rpc.TypedData{Data: &rpc.TypedData_Bytes{Bytes: []byte(v)}}, nil
 		}
@@ -80,6 +81,7 @@ func (w *worker) typed(value any, forwarded bool) (*rpc.TypedData, error) {
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
+	// The function gets the text as the Functions host writes it, in which <, > and & are characters as any others.
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil {
 		return nil, err
@@ -100,6 +102,7 @@ func (w *worker) httpRequest(r *functions.HTTPRequest, forwarded bool) *rpc.RpcH
 		h.Headers, h.Query, h.Params = headers, r.Query, r.Params
 	}
 	h.Identities = []*rpc.RpcClaimsIdentity{anonymous}
+	// The worker gets the body over HTTP. A second copy would be held in memory until the function ends.
 	if forwarded || len(r.Body) == 0 {
 		return h
 	}
@@ -158,6 +161,7 @@ func (w *worker) result(c *functions.Invocation, r *rpc.InvocationResponse) (*fu
 		if text == "" {
 			text = "the worker gives no reason: " + s.GetStatus().String()
 		}
+		// Into the function's own log: the error goes to callers, for whom the stack is not meant.
 		if stack := s.GetException().GetStackTrace(); stack != "" {
 			c.Log(true, slogLevels[rpc.RpcLog_Error], strings.TrimRight(stack, "\n"))
 		}
@@ -180,6 +184,7 @@ func (w *worker) result(c *functions.Invocation, r *rpc.InvocationResponse) (*fu
 // value converts a value of a worker.
 func value(d *rpc.TypedData) (functions.Value, error) {
 	var v functions.Value
+	// The value is not to be interpreted further: a text that looks like JSON stays a text.
 	v.Literal = true
 	list := func(n int, item func(i int) any) error {
 		items := make([]any, n)
@@ -198,11 +203,13 @@ func value(d *rpc.TypedData) (functions.Value, error) {
 		v.JSON = text
 		return v, err
 	case *rpc.TypedData_Json:
+		// Workers write JSON by hand in places. Invalid text would break the document that the value becomes part of.
 		if !json.Valid([]byte(data.Json)) {
 			return v, fmt.Errorf("it is not JSON: %.200s", data.Json)
 		}
 		v.JSON = bytes.TrimSpace([]byte(data.Json))
 	case *rpc.TypedData_Bytes:
+		// A copy: the message's memory belongs to the stream.
 		v.Bytes = append([]byte{}, data.Bytes...)
 	case *rpc.TypedData_Stream:
 		v.Bytes = append([]byte{}, data.Stream...)
@@ -217,6 +224,7 @@ func value(d *rpc.TypedData) (functions.Value, error) {
 		v.HTTP, err = httpResponse(data.Http)
 		return v, err
 	case *rpc.TypedData_CollectionBytes:
+		// Not nil: an empty collection is a collection.
 		v.Items = []functions.Value{}
 		for _, b := range data.CollectionBytes.GetBytes() {
 			v.Items = append(v.Items, functions.Value{Bytes: append([]byte{}, b...)})
@@ -343,6 +351,7 @@ func metadata(f functions.WorkerFunction, id string) *rpc.RpcFunctionMetadata {
 	for _, text := range f.Bindings {
 		m.RawBindings = append(m.RawBindings, string(text))
 		var b struct{ Name, Type, Direction, DataType string }
+		// The worker still gets the raw text and reports what is wrong with it, in its own words.
 		if json.Unmarshal(text, &b) != nil {
 			continue
 		}

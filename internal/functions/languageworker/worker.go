@@ -60,8 +60,10 @@ func (a *App) start(ctx context.Context) (*worker, error) {
 		gone: make(chan struct{}), hangs: make(chan struct{}), replies: map[string]chan *rpc.StreamingMessage{},
 		calls: map[string]*call{}}
 	a.mu.Lock()
+	// Before the process starts: it may connect before exec returns, and would be refused.
 	a.waiting[w.id] = w
 	a.mu.Unlock()
+	// With a capacity that is used up, so that two workers that start at once do not append into one array.
 	arguments := append(a.command.arguments[:len(a.command.arguments):len(a.command.arguments)],
 		a.protocolArguments(w.id, uuid.NewString())...)
 	cmd := exec.Command(a.command.path, arguments...)
@@ -110,6 +112,7 @@ func (w *worker) end() {
 			WorkerTerminate: &rpc.WorkerTerminate{GracePeriod: durationpb.New(child.StopGrace)}}})
 	default:
 	}
+	// Also after the message: a worker that does not obey it ends by the signals, after the same grace.
 	w.process.End()
 	w.lose()
 }
@@ -120,6 +123,7 @@ func (w *worker) exit() error {
 	defer timer.Stop()
 	select {
 	case <-w.process.Exited():
+	// A process without a stream is of no use, and would hold its memory and its ports.
 	case <-timer.C:
 		w.process.Kill()
 		return errors.New("it closed its connection to the host")
@@ -130,6 +134,7 @@ func (w *worker) exit() error {
 // serve receives the messages of the worker until the stream's end.
 func (w *worker) serve(stream grpc.ServerStream) error {
 	w.stream = stream
+	// The field is set before: what waits for connected reads the stream without a lock.
 	close(w.connected)
 	defer w.lose()
 	// When this returns, gRPC ends the stream, which also ends the goroutine in RecvMsg.
@@ -168,6 +173,7 @@ func (w *worker) receive(m *rpc.StreamingMessage) {
 			c.done <- r
 		}
 	default:
+		// Responses to several loads share one request ID; load has expected them under both IDs.
 		key := m.GetRequestId()
 		if load := m.GetFunctionLoadResponse(); load != nil {
 			key += load.GetFunctionId()
@@ -224,6 +230,7 @@ func (w *worker) ask(ctx context.Context, m *rpc.StreamingMessage) (*rpc.Streami
 	reply := w.expect(m.RequestId)
 	defer func() {
 		w.mu.Lock()
+		// Also after a response: a request that timed out would keep its channel for the life of the worker.
 		delete(w.replies, m.RequestId)
 		w.mu.Unlock()
 	}()
@@ -283,6 +290,7 @@ func (w *worker) greet(ctx context.Context) error {
 		return err
 	}
 	w.capabilities, w.ids = hello.GetCapabilities(), map[string]string{}
+	// Only now: end and status read the capabilities as soon as greeted is closed.
 	close(w.greeted)
 	if !w.app.command.indexes {
 		return nil // The worker for Java has no handler for the next message, and its stream would break.
@@ -340,6 +348,7 @@ func (w *worker) load(ctx context.Context, list []functions.WorkerFunction) erro
 	var replies []<-chan *rpc.StreamingMessage
 	for _, f := range list {
 		id := w.ids[f.Name]
+		// A function with a function.json: the worker has not named it, so the host gives it an ID that does not change.
 		if id == "" {
 			id = functionID(f.Name)
 			w.ids[f.Name] = id
@@ -414,6 +423,7 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 		w.mu.Unlock()
 	}()
 	select {
+	// Between pick and here the worker may have ended. Nothing was sent, so another worker can take the call.
 	case <-w.gone:
 		return nil, errUnsent
 	default:
@@ -438,6 +448,7 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 		select {
 		case response = <-pending.done:
 			if response.GetResult().GetStatus() == rpc.StatusResult_Success {
+				// It has room for this one value, so that the loop does not wait for Forward, which may have ended.
 				returned <- nil
 			} else {
 				returned <- errFailed
@@ -508,6 +519,10 @@ func (w *worker) log(r *rpc.RpcLog) {
 	category := "Worker." + w.app.settings.Runtime
 	if user {
 		category = "Function"
+	} else if level == slog.LevelInfo {
+		// Core Tools show the records that workers write for themselves from warnings on. That for Java has two for each
+		// function when it starts.
+		level = slog.LevelDebug
 	}
 	if level >= w.app.settings.Level(category) {
 		w.app.settings.Logger.Log(context.Background(), level, message, "worker", w.process.Pid())

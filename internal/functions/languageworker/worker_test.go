@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -158,7 +159,8 @@ func TestClientThatDisconnects(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("%q: %v", special, err)
 		}
-		check.Eventually(t, func() bool { return strings.Contains(r.log.String(), "the client has gone") }, "the cancel")
+		check.Eventually(t, func() bool { return strings.Contains(r.log.String(), "the client has gone") },
+			"the cancel")
 	}
 }
 
@@ -199,6 +201,60 @@ func TestFunctionFiles(t *testing.T) {
 	}))
 	if response, body := r.get(t, "/api/pid", ""); response.StatusCode != 200 || body == "" {
 		t.Errorf("%d %q", response.StatusCode, body)
+	}
+}
+
+// What a worker without indexing, cancels, nullable maps and raw bodies gets, as that for Java is: no message that it
+// has no handler for, text bodies as text and others as bytes, the full path of the script, and its own folder.
+func TestWorkerLikeThatForJava(t *testing.T) {
+	t.Parallel()
+	function := func(route string) string {
+		return `{"scriptFile": "../app.jar", "entryPoint": "pack.Class.method", "bindings": [
+  {"type": "httpTrigger", "direction": "in", "name": "req", "authLevel": "ANONYMOUS", "route": "` + route + `"},
+  {"type": "http", "direction": "out", "name": "$return"}]}`
+	}
+	r := run(t, config(t, "", "java", map[string]string{"app.jar": "", "facts/function.json": function("facts/{id}"),
+		"late/function.json": function("late"), "release/function.json": function("release")}))
+	for kind, want := range map[string]string{
+		"text/plain": "*functionrpc.TypedData_String_", "application/json": "*functionrpc.TypedData_String_",
+		"application/x-www-form-urlencoded": "*functionrpc.TypedData_String_",
+		"application/octet-stream":          "*functionrpc.TypedData_Bytes",
+		"multipart/form-data; boundary=b":   "*functionrpc.TypedData_Bytes",
+	} {
+		a, err := r.request(t.Context(), &caseRequest{Method: http.MethodPost, Path: "/api/facts/7?q=b", Text: `{"a": 1}`,
+			Headers: map[string]string{"Content-Type": kind, "X-In": "a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += " false 0 ab7\n/the/worker\n" + filepath.Join(r.dir, "app.jar") + " pack.Class.method"
+		if string(a.body) != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", kind, a.body, want)
+		}
+	}
+
+	// A client that disconnects cancels nothing.
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := r.request(ctx, &caseRequest{Method: http.MethodPost, Path: "/api/late"})
+		ended <- err
+	}()
+	check.Eventually(t, func() bool { return strings.Contains(r.log.String(), "waits for the release") }, "the call")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if list := r.Host.Status(t.Context()).Workers; len(list) != 1 || list[0].Milliseconds == nil {
+		t.Errorf("the state of the workers: %+v", list)
+	}
+	if status, body := r.get(t, "/api/release", ""); status.StatusCode >= 300 {
+		t.Errorf("the release: %d %s", status.StatusCode, body)
+	}
+	check.Eventually(t, func() bool { return strings.Contains(r.log.String(), "Executed 'Functions.late' (Succeeded") },
+		"the end of the call")
+	log := r.log.String()
+	if strings.Count(log, "the worker is ready") != 1 || strings.Contains(log, "no handler for") {
+		t.Error("the worker got a message that it has no handler for")
 	}
 }
 
@@ -264,8 +320,10 @@ func TestLogLevels(t *testing.T) {
 		}
 		for i, line := range []string{"msg=listening", `level=WARN msg="a word from pid"`,
 			`level=DEBUG msg="a detail of pid"`} {
-			if got := strings.Contains(r.log.String(), line); got != want[i] {
-				t.Errorf("%s: %s: %v", levels, line, got)
+			if want[i] { // the triggers begin to listen beside the HTTP endpoint
+				check.Eventually(t, func() bool { return strings.Contains(r.log.String(), line) }, "%s: %s", levels, line)
+			} else if strings.Contains(r.log.String(), line) {
+				t.Errorf("%s: there is %s", levels, line)
 			}
 		}
 	}
@@ -275,7 +333,8 @@ func TestProcesses(t *testing.T) {
 	t.Parallel()
 	for _, special := range []string{"status", "mute"} {
 		r := run(t, config(t, "", special, nil, "FUNCTIONS_WORKER_PROCESS_COUNT=2"))
-		check.Eventually(t, func() bool { return strings.Count(r.log.String(), "the worker is ready") == 2 }, "two workers")
+		check.Eventually(t, func() bool { return strings.Count(r.log.String(), "the worker is ready") == 2 },
+			"two workers")
 		workers := r.Status(t.Context()).Workers
 		if len(workers) != 2 || workers[0].PID == workers[1].PID {
 			t.Errorf("%s: %v", special, workers)

@@ -14,7 +14,7 @@ import (
 // Refusal returns why a request is not trusted, as text for people; "" if it is trusted. Hosts in allow are trusted as
 // well as addresses and localhost.
 func Refusal(r *http.Request, allow []string) string {
-	if !trusted(r.Host, allow) {
+	if !Trusted(r.Host, allow) {
 		return "host name not allowed: use an IP address or localhost"
 	}
 	return ForeignPage(r, allow)
@@ -34,11 +34,11 @@ func ForeignPage(r *http.Request, allow []string) string {
 	return ""
 }
 
-// trusted reports whether host, which may have a port, is an IP address, localhost or one of the allowed names. A page
+// Trusted reports whether host, which may have a port, is an IP address, localhost or one of the allowed names. A page
 // can make its own name resolve to this machine (DNS rebinding), but then the browser sends that name as the host. As
 // an origin an address or localhost proves nothing: every server has an address, and another program on this machine
 // may serve foreign pages.
-func trusted(host string, allow []string) bool {
+func Trusted(host string, allow []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

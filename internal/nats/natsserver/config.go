@@ -37,6 +37,9 @@ type Config struct {
 	// Member, if set, makes the embedded server a node of a cluster: Dir must be set, and Replicas is the number of nodes,
 	// at most 3. See package cluster.
 	Member func(*Server) (Member, error) `json:"-"`
+	// Exhausted, of a node of a cluster, reports that its disk has no room for what other nodes write. The embedded server
+	// is stopped meanwhile: its files would fill the disk up to the last byte. Nil means never.
+	Exhausted func() bool `json:"-"`
 
 	// Log receives the warnings and errors of the embedded server, and lost connections. Nil means slog.Default().
 	Log *slog.Logger
@@ -47,6 +50,7 @@ func (c *Config) validate() error {
 	if c.Replicas < 0 || c.Replicas > 5 {
 		return fmt.Errorf("natsserver: Replicas is %d: want 1 to 5", c.Replicas)
 	}
+	// 0 becomes 1 only here, after it has been checked: a negative number is a mistake.
 	if c.Replicas == 0 {
 		c.Replicas = 1
 	}
@@ -59,6 +63,7 @@ func (c *Config) validate() error {
 	if c.Member != nil {
 		return c.validateMember()
 	}
+	// Without URL the server is embedded: options of a foreign one would be ignored, which is why they are refused.
 	if c.URL == "" {
 		if c.Replicas != 1 {
 			return errors.New("natsserver: Replicas needs an existing cluster: set URL")
@@ -69,6 +74,7 @@ func (c *Config) validate() error {
 		if c.Credentials != "" || c.CAFile != "" || c.CertFile != "" {
 			return errors.New("natsserver: Credentials, CAFile and CertFile are for an existing server: set URL")
 		}
+		// The address is parsed for its error; it is used when the server starts.
 		_, _, err := c.listenAddress()
 		return err
 	}

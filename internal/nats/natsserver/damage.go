@@ -28,6 +28,8 @@ func (s *Server) verify() error {
 	for _, e := range entries {
 		dir := filepath.Join(s.streams, e.Name())
 		found, err := jetstreamfiles.Verify(dir)
+		// A stream without a description was being created and has no records. It is set aside and not removed: this
+		// conclusion rests on a file that is missing.
 		if err == nil && len(found) > 0 && found[0].Meta != "" {
 			var aside string
 			if aside, err = jetstreamfiles.SetAsideEmpty(dir, s.dir); aside != "" {
@@ -41,10 +43,13 @@ func (s *Server) verify() error {
 		}
 		for _, d := range found {
 			switch {
+			// The server cuts it off itself; here it is only logged.
 			case d.Torn:
 				s.config.Log.Info("cutting off an incomplete write at the end of a stream", "stream", d.Stream, "block", d.Block,
 					"bytes", d.Size)
 				continue
+			// Without sync a power failure may leave holes anywhere among the latest records; what follows a hole was not
+			// promised either.
 			case s.config.Relaxed && d.Meta == "":
 				s.config.Log.Warn("cutting off records that were not synced when the machine stopped", "damage", d.String())
 				if err := jetstreamfiles.Cut(dir, d); err != nil {
@@ -54,6 +59,7 @@ func (s *Server) verify() error {
 				return fmt.Errorf("%w: %v; `lazuli fsck` shows what can be read, and `lazuli fsck --repair` keeps that", ErrDamaged,
 					d)
 			}
+			// Only after a cut, as "continue" left the loop's body before: the other places were in what is now cut off.
 			break
 		}
 	}

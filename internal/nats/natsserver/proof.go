@@ -103,6 +103,7 @@ func monitor(ctx context.Context, client *http.Client, at string) (monitored, er
 			} `json:"config"`
 		} `json:"jetstream"`
 	}
+	// Two documents: /varz says how the server syncs, and /jsz how many servers the cluster's metadata has.
 	if err := getJSON(ctx, client, at+"/varz", &varz); err != nil {
 		return m, err
 	}
@@ -119,6 +120,7 @@ func monitor(ctx context.Context, client *http.Client, at string) (monitored, er
 		m.jetstream, m.syncAlways = true, c.SyncAlways
 	}
 	if jsz.Meta != nil {
+		// A server that has not found the others yet reports a smaller number.
 		m.size = max(m.size, jsz.Meta.Size)
 	}
 	return m, nil
@@ -160,6 +162,7 @@ func judge(servers []monitored, connected string, replicas int) error {
 				"two minutes: set `sync_interval: always` in the jetstream section of its configuration, and restart it", m.at)
 		case m.cluster != servers[0].cluster:
 			return fmt.Errorf("%s belongs to cluster %q, and %s to %q", m.at, m.cluster, servers[0].at, servers[0].cluster)
+		// Two addresses of one server would count as two copies.
 		case seen[m.id] != "":
 			return fmt.Errorf("%s and %s are the same server", seen[m.id], m.at)
 		}
@@ -167,8 +170,10 @@ func judge(servers []monitored, connected string, replicas int) error {
 		size = max(size, m.size)
 	}
 	switch {
+	// A server that is not asked might not sync, and it may hold the copy that is read.
 	case len(servers) < size:
 		return fmt.Errorf("the cluster has %d servers, and nats-monitor names %d: name all of them", size, len(servers))
+	// Proof of another cluster proves nothing.
 	case seen[connected] == "":
 		return errors.New("the server that nats-url leads to is not among those of nats-monitor")
 	case replicas > size:

@@ -274,17 +274,21 @@ func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 			state.Others = append(state.Others, id)
 		}
 	}
+	// What the group had committed at this moment. An answer that was read before it is too old for the question.
 	need, cached := r.needed(node, q.Group, &g)
 	if cached != nil {
 		state.End = cached
 		return state, nil
 	}
+	// The invariant: the end is read after the group has applied what was committed when the question came. Committed by
+	// the group is not yet visible in the stream.
 	for g.Applied < need {
 		select {
 		case <-ctx.Done():
 			return memberState{}, context.Cause(ctx)
 		case <-time.After(appliedPoll):
 		}
+		// The embedded server may have been started again meanwhile: its groups count from the beginning.
 		if g, ok = r.group(q.Group); !ok || r.running() != node {
 			return memberState{}, fmt.Errorf("%w: this server is no member of the group of %s", ErrNoReadIndex, q.Stream)
 		}
@@ -293,6 +297,7 @@ func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 	if err != nil {
 		return memberState{}, err
 	}
+	// The leader is asked for after the end was read: if it changed in between, the end may be that of a follower.
 	if info.Cluster.Leader != node.Name() {
 		return memberState{}, fmt.Errorf("%w: another server leads %s", ErrNoReadIndex, q.Stream)
 	}
@@ -300,6 +305,7 @@ func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 	state.End = &end
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Kept only for the same server and term, and never backwards: another question may have stored a later end.
 	if l := r.leads[q.Group]; l != nil && l.node == node && l.term == state.Term && l.applied <= g.Applied {
 		l.applied, l.end = g.Applied, end
 	}

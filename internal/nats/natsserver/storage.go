@@ -168,6 +168,27 @@ func (s *Server) Suspect(stream string) error {
 	return s.Failed()
 }
 
+// ErrNoRoom is the failure of a node whose disk is full. It is an [ErrStorage].
+var ErrNoRoom error = noRoom{}
+
+type noRoom struct{}
+
+func (noRoom) Error() string {
+	return "the disk of this node is full: it has stopped its copies and answers 503 until there is room; " +
+		"the other nodes serve"
+}
+
+func (noRoom) Is(target error) bool { return target == ErrStorage }
+
+func (s *Server) exhausted() bool { return s.config.Exhausted != nil && s.config.Exhausted() }
+
+// CheckRoom stops a node whose disk has no room left, until there is room.
+func (s *Server) CheckRoom() {
+	if s.exhausted() {
+		s.Fail(ErrNoRoom)
+	}
+}
+
 // Fail records that the server cannot write its files, and starts the recovery.
 func (s *Server) Fail(cause error) {
 	r := &s.recover
@@ -181,9 +202,19 @@ func (s *Server) Fail(cause error) {
 		cause = fmt.Errorf("%w: %w", syscall.ENOSPC, cause)
 	}
 	r.failed = fmt.Errorf("%w: %w", ErrStorage, cause)
+	if errors.Is(cause, ErrNoRoom) {
+		r.failed = ErrNoRoom
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done = cancel, make(chan struct{})
-	s.config.Log.Error("queues cannot be written; waiting until the disk accepts writes", "err", cause)
+	if errors.Is(cause, ErrNoRoom) {
+		s.config.Log.Error(cause.Error())
+	} else if s.member != nil {
+		s.config.Log.Error("this node cannot write its copies, and answers 503 until it can; the other nodes serve", "err",
+			cause)
+	} else {
+		s.config.Log.Error("queues cannot be written; waiting until the disk accepts writes", "err", cause)
+	}
 	go func() {
 		defer close(r.done)
 		s.recoverFrom(ctx)
@@ -199,6 +230,14 @@ func (s *Server) recoverFrom(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
+		if s.exhausted() {
+			// Other nodes go on writing: only a server that does not run takes no more room.
+			if s.Running() != nil {
+				s.StopEmbedded()
+			}
+			pause = probePause
+			continue
+		}
 		if err := s.probe(); err != nil {
 			s.config.Log.Debug("the disk of the queues does not accept writes", "err", err)
 			continue
@@ -213,7 +252,11 @@ func (s *Server) recoverFrom(ctx context.Context) {
 	r.mu.Lock()
 	r.failed, r.cancel = nil, nil
 	r.mu.Unlock()
-	s.config.Log.Info("queues are available again", "after", time.Since(began))
+	if s.member != nil {
+		s.config.Log.Info("this node writes its copies again", "after", time.Since(began))
+	} else {
+		s.config.Log.Info("queues are available again", "after", time.Since(began))
+	}
 }
 
 // probe writes and syncs a file in the folder of the streams.

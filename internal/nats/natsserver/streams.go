@@ -33,6 +33,26 @@ func (s *Server) Leads(stream string) bool {
 	return e != nil && e.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream)
 }
 
+// StreamSizes returns the sizes in bytes of the copies of streams that the embedded server has on its disk, by stream.
+// It is empty while no embedded server runs.
+func (s *Server) StreamSizes() map[string]uint64 {
+	sizes := map[string]uint64{}
+	e := s.Running()
+	if e == nil {
+		return sizes
+	}
+	info, err := e.Jsz(&server.JSzOptions{Accounts: true, Streams: true})
+	if err != nil { // JetStream is stopping
+		return sizes
+	}
+	for _, account := range info.AccountDetails {
+		for i := range account.Streams {
+			sizes[account.Streams[i].Name] = account.Streams[i].State.Bytes
+		}
+	}
+	return sizes
+}
+
 // StreamNames returns the names of all streams.
 func (s *Server) StreamNames(ctx context.Context) (names []string, err error) {
 	js, err := jetstream.New(s.conn)

@@ -47,10 +47,12 @@ func parse(path string) (Pattern, error) {
 	}
 	p := Pattern{Container: container}
 	var expression, literal strings.Builder
+	// Names of blobs may have line breaks.
 	expression.WriteString(`(?s)^`)
 	seen := map[string]bool{}
 	for rest != "" {
 		switch {
+		// Doubled braces are braces of the name, as in the Functions host.
 		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
 			literal.WriteByte(rest[0])
 			expression.WriteString(regexp.QuoteMeta(rest[:1]))
@@ -64,10 +66,12 @@ func parse(path string) (Pattern, error) {
 				return Pattern{}, fmt.Errorf("{%s} occurs twice", name)
 			}
 			seen[name] = true
+			// The literal text before the first placeholder: lists ask for this prefix alone.
 			if len(p.names) == 0 {
 				p.Prefix = literal.String()
 			}
 			p.names = append(p.names, name)
+			// Greedy, with slashes, as in the host: {name} takes as much as the rest of the pattern allows.
 			expression.WriteString(`(.*)`)
 			rest = after
 		case rest[0] == '}':

@@ -26,6 +26,8 @@ type Options struct {
 	Transport policy.Transporter
 	// Retry is the SDK's retry policy; the zero value is the SDK's default.
 	Retry policy.RetryOptions
+	// PerCall are policies that see each request once.
+	PerCall []policy.Policy
 }
 
 // idlePerHost is the number of idle connections that to one service are kept. The SDK's own transport keeps ten: a
@@ -49,7 +51,8 @@ var network = &http.Transport{
 var sharedTransport = &http.Client{Transport: inproc.Here{Next: network}}
 
 func (o Options) client() azcore.ClientOptions {
-	c := azcore.ClientOptions{Transport: o.Transport, Retry: o.Retry, PerCallPolicies: []policy.Policy{new(fallback)}}
+	c := azcore.ClientOptions{Transport: o.Transport, Retry: o.Retry,
+		PerCallPolicies: append([]policy.Policy{new(fallback)}, o.PerCall...)}
 	if c.Transport == nil {
 		c.Transport = sharedTransport
 	}

@@ -63,9 +63,17 @@ type wait struct {
 	over  chan struct{} // closed when the request has returned
 }
 
-// releaseTimeout limits the time in which the service must end a wait. After it the request is cancelled; messages that
-// it has received then stay hidden until their lease ends. In a cluster another node may hold the request.
-const releaseTimeout = time.Second
+// Bounds of the end of a wait. A request that is cancelled may have received messages, which then stay hidden until
+// their lease ends; so it is cancelled only when the service does not end it.
+const (
+	// answerTimeout is the time after which a service is taken for unreachable that answers neither the request nor its
+	// release. It is far longer than a busy one takes.
+	answerTimeout = 10 * time.Second
+	// releaseTries is the number of answers that no such request waits, after which another node of a cluster must hold
+	// it. The pauses between them add up to a second; a service that is so busy that the request is still on its way takes
+	// as much longer for the answers.
+	releaseTries = 10
+)
 
 // endAt ends the wait when stop is closed.
 func (w *wait) endAt(ctx context.Context, stop <-chan struct{}, cancel context.CancelFunc) {
@@ -75,21 +83,36 @@ func (w *wait) endAt(ctx context.Context, stop <-chan struct{}, cancel context.C
 		return
 	}
 	defer cancel() // last: the request has returned, or the service does not end it
-	limit, stopLimit := context.WithTimeout(ctx, releaseTimeout)
+	limit, stopLimit := context.WithTimeout(ctx, answerTimeout)
 	defer stopLimit()
-	for pause := time.Millisecond; ; pause *= 2 { // the request may not have arrived yet
-		var answer *http.Response
-		_, err := w.queue.PeekMessages(policy.WithCaptureResponse(policy.WithHTTPHeader(limit,
-			http.Header{longpoll.ReleaseHeader: {w.name}}), &answer), nil)
-		if err == nil && answer != nil && answer.Header.Get(longpoll.ReleaseHeader) != "" {
-			pause = releaseTimeout
+	tries := 0
+	for pause := time.Millisecond; tries < releaseTries; pause *= 2 { // the request may not have arrived yet
+		ended, answered := w.release(limit)
+		if ended {
+			select {
+			case <-w.over: // with what it has received
+			case <-limit.Done():
+			}
+			return
+		}
+		if answered {
+			tries++
 		}
 		select {
 		case <-w.over:
 			return
-		case <-time.After(pause):
+		case <-time.After(min(pause, answerTimeout)):
 		case <-limit.Done():
 			return
 		}
 	}
+}
+
+// release asks the service to end the wait. ended is true if the request has waited there; answered, if there was any
+// answer.
+func (w *wait) release(ctx context.Context) (ended, answered bool) {
+	var answer *http.Response
+	_, _ = w.queue.PeekMessages(policy.WithCaptureResponse(policy.WithHTTPHeader(ctx, // answer has the outcome
+		http.Header{longpoll.ReleaseHeader: {w.name}}), &answer), nil)
+	return answer != nil && answer.Header.Get(longpoll.ReleaseHeader) != "", answer != nil
 }

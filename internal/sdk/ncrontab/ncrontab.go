@@ -162,6 +162,9 @@ func (s Schedule) In(location *time.Location) Schedule {
 	return s
 }
 
+// Interval returns the interval of a schedule hh:mm:ss, and 0 for an expression.
+func (s Schedule) Interval() time.Duration { return s.interval }
+
 // Next returns the first time after t that the schedule matches, in UTC and to the second, or the zero time if it never
 // does. For an interval it is t plus the interval.
 //

@@ -115,23 +115,32 @@ func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int, after *
 	return messages, answer.Header.Get(longpoll.PositionHeader), nil
 }
 
+// Counts are the numbers of messages of a queue.
+type Counts struct {
+	Total int
+	// Visible is the number of visible ones, up to MaxVisible. On a service that is not Lazuli, it is Total.
+	Visible int
+	// SetAside is as in [Queue].
+	SetAside int
+}
+
 // MaxVisible is the highest number of visible messages that [Count] returns.
 const MaxVisible = 10_000
 
-// Count returns the number of messages of a queue and how many of them are visible, up to MaxVisible. On a service that
-// is not Lazuli, visible is total.
-func Count(ctx context.Context, client *azqueue.QueueClient) (total, visible int, err error) {
+// Count returns how many messages a queue has.
+func Count(ctx context.Context, client *azqueue.QueueClient) (n Counts, err error) {
 	var answer *http.Response
 	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.HiddenHeader: {longpoll.HiddenInclude}})
 	got, err := client.GetProperties(policy.WithCaptureResponse(ctx, &answer), nil)
 	if err != nil {
-		return 0, 0, err
+		return n, err
 	}
-	total = int(ptr.Value(got.ApproximateMessagesCount))
-	if visible, err = strconv.Atoi(answer.Header.Get(longpoll.VisibleHeader)); err != nil {
-		visible = total
+	n.Total = int(ptr.Value(got.ApproximateMessagesCount))
+	if n.Visible, err = strconv.Atoi(answer.Header.Get(longpoll.VisibleHeader)); err != nil {
+		n.Visible = n.Total
 	}
-	return total, visible, nil
+	n.SetAside, _ = strconv.Atoi(answer.Header.Get(longpoll.SetAsideHeader)) // 0 if absent
+	return n, nil
 }
 
 func httpTime(s string) time.Time {

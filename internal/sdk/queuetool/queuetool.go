@@ -26,6 +26,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/sdk/jobrow"
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
@@ -85,6 +86,11 @@ func ListSome(ctx context.Context, service *azqueue.ServiceClient, prefix string
 		}
 	}
 	return queues, left, nil
+}
+
+// Read returns the number of messages of a queue, and when the first visible one was put.
+func Read(ctx context.Context, service *azqueue.ServiceClient, name string) (Queue, error) {
+	return readQueue(ctx, service, name)
 }
 
 func readQueue(ctx context.Context, service *azqueue.ServiceClient, name string) (Queue, error) {
@@ -152,7 +158,9 @@ func Peek(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Messag
 
 // Decode returns what a message's text stands for if it is base64 of printable text, and otherwise the text itself.
 // (Some plain texts happen to be valid base64; of those hardly any decodes to printable text.)
+// Of a job, it is the body.
 func Decode(text string) string {
+	_, text, _ = jobrow.ParseMark(text)
 	decoded, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || !utf8.Valid(decoded) {
 		return text

@@ -85,6 +85,8 @@ func ReadStats(ctx context.Context, service *aztables.ServiceClient, table strin
 	}
 	var p PartitionStats
 	seconds := map[int64]int{}
+	// The table is read in the order of its keys, so a partition is complete when another one begins, and one at a time
+	// is held.
 	finish := func() {
 		if p.Entities == 0 {
 			return
@@ -92,6 +94,7 @@ func ReadStats(ctx context.Context, service *aztables.ServiceClient, table strin
 		s.Partitions++
 		s.Top = append(s.Top, p)
 		slices.SortStableFunc(s.Top, order)
+		// Cut after each partition: a table may have as many partitions as entities.
 		s.Top = s.Top[:min(len(s.Top), o.Top)]
 	}
 	for e, err := range t.Query().AllowScan().All(ctx) {
@@ -109,6 +112,8 @@ func ReadStats(ctx context.Context, service *aztables.ServiceClient, table strin
 		p.Bytes += size
 		s.Entities++
 		s.Bytes += size
+		// Counted by seconds of the Timestamp, which is the last change alone: an entity that was changed twice counts
+		// once.
 		if !e.Timestamp.Before(o.Since) {
 			p.Changed++
 			seconds[e.Timestamp.Unix()]++

@@ -24,6 +24,9 @@ type Options struct {
 	// Ready returns nil while the process serves requests, otherwise the reason why not. It is called for each request and
 	// must be quick. A nil function is always ready.
 	Ready func() error
+	// Complete returns nil if the process is ready and has complete copies of all that it is to have, otherwise the reason
+	// why not; it may ask the other nodes of a cluster. Nil is Ready.
+	Complete func(context.Context) error
 	// Metrics are shown at /metrics; nil leaves the path out.
 	Metrics prometheus.Gatherer
 	// Pprof adds /debug/pprof/.
@@ -74,6 +77,25 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// readiness answers /readyz, and /readyz?copies=complete, which also waits for the copies of this node.
+func readiness(o *Options) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var err error
+		switch copies := c.QueryParam("copies"); {
+		case copies != "" && copies != "complete":
+			return c.String(http.StatusBadRequest, "copies is complete, or is left out\n")
+		case copies != "" && o.Complete != nil:
+			err = o.Complete(c.Request().Context())
+		case o.Ready != nil:
+			err = o.Ready()
+		}
+		if err != nil {
+			return c.String(http.StatusServiceUnavailable, "not ready: "+err.Error()+"\n")
+		}
+		return c.String(http.StatusOK, "ready\n")
+	}
+}
+
 // NewHandler returns the endpoints.
 func NewHandler(o Options) http.Handler {
 	e := echo.New()
@@ -82,14 +104,7 @@ func NewHandler(o Options) http.Handler {
 		e.Pre(needToken(o.Token, o.BackupToken))
 	}
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
-	e.GET("/readyz", func(c echo.Context) error {
-		if o.Ready != nil {
-			if err := o.Ready(); err != nil {
-				return c.String(http.StatusServiceUnavailable, "not ready: "+err.Error()+"\n")
-			}
-		}
-		return c.String(http.StatusOK, "ready\n")
-	})
+	e.GET("/readyz", readiness(&o))
 	if o.Metrics != nil {
 		e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})))
 	}
@@ -196,15 +211,17 @@ func Start(l net.Listener, o Options) *Server {
 		http: &http.Server{
 			Handler:           NewHandler(o),
 			ReadHeaderTimeout: 10 * time.Second,
-			IdleTimeout:       time.Minute,
-			MaxHeaderBytes:    16 << 10,
-			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+			// No write timeout: event streams of the dashboard and profiles last as long as the reader wants.
+			IdleTimeout:    time.Minute,
+			MaxHeaderBytes: 16 << 10,
+			ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		},
 		done: make(chan struct{}),
 	}
 	serve := []func() error{func() error { return s.http.Serve(l) }}
 	if o.TLS != nil {
 		s.http.TLSConfig = o.TLS.Clone()
+		// Plain and TLS on one port, so that probes and Prometheus need no certificate.
 		mux := httpserver.NewProtocolMux(l)
 		serve = []func() error{
 			func() error { return s.http.Serve(mux.Plain()) },
@@ -212,9 +229,11 @@ func Start(l net.Listener, o Options) *Server {
 			func() error { mux.Wait(); return http.ErrServerClosed },
 		}
 	}
+	// Stop waits for done: all of the listeners must have ended, or a port would still answer.
 	var running sync.WaitGroup
 	for _, f := range serve {
 		running.Go(func() {
+			// The usual end. Any other error means that the listener answers no more while the services go on.
 			if err := f(); err != http.ErrServerClosed {
 				o.Log.Error("admin listener failed", "err", err)
 			}

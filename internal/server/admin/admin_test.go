@@ -40,7 +40,7 @@ func TestEndpoints(t *testing.T) {
 			_ = io.WriteString(w, "workers at "+r.URL.Path)
 	})
 	full := NewHandler(Options{Ready: func() error { return notReady }, Metrics: reg, Pprof: true, Issuer: issuer,
-		Workers: workers})
+		Complete: func(context.Context) error { return notReady }, Workers: workers})
 	bare := NewHandler(Options{})
 	for _, tc := range []struct {
 		name   string
@@ -54,6 +54,10 @@ func TestEndpoints(t *testing.T) {
 		{"ready", full, nil, "/readyz", 200, "ready\n"},
 		{"not ready", full, errors.New("starting"), "/readyz", 503, "not ready: starting\n"},
 		{"ready without a function", bare, nil, "/readyz", 200, "ready\n"},
+		{"complete", full, nil, "/readyz?copies=complete", 200, "ready\n"},
+		{"not complete", full, errors.New("n1 lacks 5 B"), "/readyz?copies=complete", 503, "not ready: n1 lacks 5 B\n"},
+		{"complete without a function", bare, nil, "/readyz?copies=complete", 200, "ready\n"},
+		{"half complete", full, nil, "/readyz?copies=half", 400, "complete"},
 		{"metrics", full, nil, "/metrics", 200, "lazuli_test_total 1"},
 		{"no metrics", bare, nil, "/metrics", 404, ""},
 		{"profiles", full, nil, "/debug/pprof/", 200, "goroutine"},

@@ -23,7 +23,7 @@ const (
 	maxHeld = 1 << 30
 )
 
-// Backups gives the state of a moment: a [server.Stack].
+// Backups gives the state of a moment: a [server.Server].
 type Backups interface {
 	Moment(ctx context.Context) (*server.Moment, error)
 }
@@ -52,6 +52,7 @@ func (h backupHandler) send(c echo.Context) error {
 		return answerState(c, status, err.Error())
 	}
 	defer m.Close()
+	// The status is sent before the content is read: an error of the source comes at the end of the stream.
 	c.Response().Header().Set("Content-Type", "application/octet-stream")
 	c.Response().WriteHeader(http.StatusOK)
 	return backup.Send(c.Request().Context(), stallGuard{c.Response(), http.NewResponseController(c.Response())}, m, held)

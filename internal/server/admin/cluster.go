@@ -14,11 +14,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Stack].
+// Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Server].
 type Cluster interface {
 	ClusterStatus(ctx context.Context) (*cluster.Status, error)
 	SnapshotLogs(ctx context.Context) (map[string]server.LogReport, error)
 	RemoveNode(ctx context.Context, name string) error
+	UpgradeCluster(ctx context.Context, finish bool) (*cluster.Upgrade, error)
 }
 
 // clusterHandler serves /admin/cluster.
@@ -29,6 +30,8 @@ type clusterHandler struct {
 func (h clusterHandler) routes(e *echo.Echo) {
 	e.GET("/admin/cluster", h.open(h.status))
 	e.POST("/admin/cluster/snapshot", localOnly(h.open(h.snapshot)))
+	e.GET("/admin/cluster/upgrade", h.open(h.upgrade(false)))
+	e.POST("/admin/cluster/upgrade/finish", localOnly(h.open(h.upgrade(true))))
 	e.DELETE("/admin/cluster/nodes/:name", localOnly(h.open(h.remove)))
 }
 
@@ -86,12 +89,23 @@ func (h clusterHandler) remove(c echo.Context, cluster Cluster) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
+// upgrade is GET /admin/cluster/upgrade, and POST /admin/cluster/upgrade/finish.
+func (h clusterHandler) upgrade(finish bool) func(echo.Context, Cluster) error {
+	return func(c echo.Context, cluster Cluster) error {
+		upgrade, err := cluster.UpgradeCluster(c.Request().Context(), finish)
+		if err != nil {
+			return failCluster(c, err)
+		}
+		return writeJSON(c, http.StatusOK, upgrade)
+	}
+}
+
 func failCluster(c echo.Context, err error) error {
 	status := http.StatusInternalServerError
 	switch {
 	case errors.Is(err, cluster.ErrUnknownNode), errors.Is(err, cluster.ErrNotClustered):
 		status = http.StatusNotFound
-	case errors.Is(err, cluster.ErrNodeConnected):
+	case errors.Is(err, cluster.ErrNodeConnected), errors.Is(err, cluster.ErrNotUpgraded):
 		status = http.StatusConflict
 	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, cluster.ErrCopies),
 		errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),

@@ -31,6 +31,14 @@ func (f *fakeCluster) SnapshotLogs(context.Context) (map[string]server.LogReport
 	return map[string]server.LogReport{}, nil
 }
 
+func (f *fakeCluster) UpgradeCluster(_ context.Context, finish bool) (*cluster.Upgrade, error) {
+	if finish {
+		f.changes++
+		return nil, cluster.ErrNotUpgraded
+	}
+	return &cluster.Upgrade{}, nil
+}
+
 // Other machines may see the state of a cluster, and not change it.
 func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 	t.Parallel()
@@ -45,6 +53,9 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 		{"DELETE", "/admin/cluster/nodes/n3", "[2001:db8::1]:4000", 403},
 		{"DELETE", "/admin/cluster/nodes/n3", "", 403},
 		{"POST", "/admin/cluster/snapshot", "10.0.0.9:4000", 403},
+		{"GET", "/admin/cluster/upgrade", "10.0.0.9:4000", 200},
+		{"POST", "/admin/cluster/upgrade/finish", "10.0.0.9:4000", 403},
+		{"POST", "/admin/cluster/upgrade/finish", "127.0.0.1:4000", 409},
 		{"DELETE", "/admin/cluster/nodes/n3", "127.0.0.1:4000", 204},
 		{"POST", "/admin/cluster/snapshot", "[::1]:4000", 200},
 		{"DELETE", "/admin/cluster/nodes/connected", "127.0.0.1:4000", 409},

@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
-// State is the state that the endpoints below /admin change: a [server.Stack].
+// State is the state that the endpoints below /admin change: a [server.Server].
 type State interface {
 	Reset(ctx context.Context, scope server.Scope) (map[wire.Service]int, error)
 	Save(ctx context.Context, name string, replace bool) error
@@ -62,6 +62,7 @@ func refuseState(c echo.Context) error {
 
 // reset is POST /admin/reset?account=NAME&service=blob,queue,table&prefix=P&seed=true; each parameter is optional.
 func (h stateHandler) reset(c echo.Context) error {
+	// A misspelt parameter would widen the reset: "acount=x" would delete all accounts.
 	for name := range c.QueryParams() {
 		switch name {
 		case "account", "service", "prefix", "seed":
@@ -84,9 +85,11 @@ func (h stateHandler) reset(c echo.Context) error {
 	if seed != "" && seed != "true" && seed != "false" {
 		return answerState(c, http.StatusBadRequest, "seed must be true or false")
 	}
+	// Asked before anything is deleted.
 	if seed == "true" && h.seed == nil {
 		return failState(c, errNoSeed)
 	}
+	// The seed is applied after the reset has ended: a deletion that is still running would delete the seed as well.
 	deleted, err := h.state().Reset(c.Request().Context(), scope)
 	if err == nil && seed == "true" {
 		err = h.seed(c.Request().Context())

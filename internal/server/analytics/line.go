@@ -21,16 +21,20 @@ const startLayout = wire.ISO7
 func appendLine(b []byte, version string, r *wire.Request, o frontend.Outcome) []byte {
 	h, answer := r.HTTP.Header, r.Out.Header()
 	requester := ""
+	// Only an account that signed with its key has a requester's name, as on Azure; the field is empty for SAS and
+	// anonymous.
 	if o.Identity.Mechanism == auth.SharedKey {
 		requester = r.Account
 	}
 	status := "Unknown"
+	// A connection that ended before the answer has no status.
 	if o.Status != 0 {
 		status = strconv.Itoa(o.Status)
 	}
 	latency := strconv.FormatInt(o.Duration.Milliseconds(), 10)
 	f := fields{b: b}
 	f.plain(version).plain(r.Now.UTC().Format(startLayout)).plain(r.Operation).plain(requestStatus(r, o)).plain(status).
+		// End-to-end and server latency are the same here: the time on the network is not measured.
 		plain(latency).plain(latency).plain(authentication(o.Identity)).plain(requester).plain(r.Account).
 		plain(r.Service.String()).quoted(requestURL(r)).
 		quoted("/" + r.Account + r.RawPath).plain(r.ID).plain("0").plain(r.HTTP.RemoteAddr).plain(r.VersionHeader).
@@ -40,6 +44,7 @@ func appendLine(b []byte, version string, r *wire.Request, o frontend.Outcome) [
 		quoted(first(answer, "ETag")).plain(lastModified(first(answer, "Last-Modified"))).quoted(conditions(h)).
 		quoted(h.Get("User-Agent")).quoted(withoutSignature(h.Get("Referer"))).quoted(r.ClientID)
 	if version == "2.0" {
+		// The eight fields of version 2.0 are those of the bearer token: object, tenant, application. They stay empty.
 		for range 8 {
 			f.plain("")
 		}

@@ -61,12 +61,14 @@ func (a *Analytics) log(p *properties.Properties, r *wire.Request, o frontend.Ou
 	line := appendLine(make([]byte, 0, 768), version, r, o)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// A line belongs to the blob of the hour in which the request ended, as on Azure.
 	key := logKey{r.Account, r.Service, hourOf(ended)}
 	pg := a.pages[key]
 	if pg == nil {
 		pg = &page{version: version, first: r.Now}
 		a.pages[key] = pg
 	}
+	// Lost lines are counted and reported. Requests must not wait for the log, and memory is bounded.
 	if pg.lines.Len()+len(line) > maxBuffered {
 		a.lost++
 		return
@@ -80,6 +82,7 @@ func (a *Analytics) log(p *properties.Properties, r *wire.Request, o frontend.Ou
 		pg.last = r.Now
 	}
 	if pg.lines.Len() >= flushAt {
+		// The writer may be busy with the page already; a second wake-up adds nothing.
 		select {
 		case a.wake <- struct{}{}:
 		default:

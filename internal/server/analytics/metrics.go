@@ -273,6 +273,7 @@ func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *c
 // row returns a row with the columns of the schema.
 func (c *counts) row(pk, rk string) map[string]any {
 	row := map[string]any{"PartitionKey": pk, "RowKey": rk}
+	// OData writes an Int64 as a string, with its type in an annotation.
 	integer := func(name string, n int64) {
 		row[name], row[name+"@odata.type"] = strconv.FormatInt(n, 10), "Edm.Int64"
 	}
@@ -283,6 +284,7 @@ func (c *counts) row(pk, rk string) map[string]any {
 	integer("TotalBillableRequests", c.billable)
 	integer("TotalIngress", c.ingress)
 	integer("TotalEgress", c.egress)
+	// The average is over requests that succeeded: the time of a refused one says little about the service.
 	latency := 0.0
 	if c.succeeded > 0 {
 		latency = float64(c.latency.Microseconds()) / 1000 / float64(c.succeeded)
@@ -290,6 +292,7 @@ func (c *counts) row(pk, rk string) map[string]any {
 	double("AverageE2ELatency", latency)
 	double("AverageServerLatency", latency)
 	var sums [outcomes]int64
+	// A column for each pair of caller and outcome, and the sums over callers for the percentages below.
 	for who := range callers {
 		for kind := range outcomes {
 			sums[kind] += c.by[who][kind]
@@ -309,6 +312,8 @@ func (c *counts) row(pk, rk string) map[string]any {
 	double("PercentClientOtherError", percent(sums[clientOtherError]))
 	double("PercentAuthorizationError", percent(sums[authorizationError]))
 	double("PercentNetworkError", percent(sums[networkError]))
+	// By Azure's definition: billable requests, without those that the service failed.
+	// https://learn.microsoft.com/azure/storage/common/monitor-storage
 	availability := 100.0
 	if c.billable > 0 {
 		availability = 100 * float64(c.billable) / float64(c.billable+sums[serverOtherError]+sums[serverTimeoutError])
@@ -359,6 +364,7 @@ func (a *Analytics) expireMetrics(ctx context.Context, account string, svc wire.
 	if err != nil {
 		return err
 	}
+	// The PartitionKey of these rows is a time, so the old ones are a range.
 	filter := "PartitionKey lt '" + partition(a.now().AddDate(0, 0, -days)) + "'"
 	pager := client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter})
 	for pager.More() {
@@ -375,6 +381,7 @@ func (a *Analytics) expireMetrics(ctx context.Context, account string, svc wire.
 				return err
 			}
 			if _, err := client.DeleteEntity(ctx, e.PartitionKey, e.RowKey, nil); err != nil &&
+				// Another process, or the user, may have deleted the row.
 				!hasCode(err, "ResourceNotFound") {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // fill writes a table with an entity, a queue with a message, and a blob of 5 MiB, whose names have a number.
-func fill(t *testing.T, s *server.Stack, n int) {
+func fill(t *testing.T, s *server.Server, n int) {
 	t.Helper()
 	storage, err := workers.OpenStorage(s.ConnectionString())
 	check.OK(t, err)

@@ -77,7 +77,7 @@ func (c child) dieAt(t *testing.T, point string) {
 	}
 }
 
-func source(s *server.Stack) func(context.Context, backup.Held) (backup.Source, error) {
+func source(s *server.Server) func(context.Context, backup.Held) (backup.Source, error) {
 	return func(ctx context.Context, _ backup.Held) (backup.Source, error) { return s.Moment(ctx) }
 }
 
@@ -90,7 +90,7 @@ func verify(ctx context.Context, path string) error {
 }
 
 // startServer starts a server on a folder with a blob of two windows.
-func startServer(t *testing.T, folder string) *server.Stack {
+func startServer(t *testing.T, folder string) *server.Server {
 	t.Helper()
 	s, err := server.Start(server.Config{Location: folder, Log: slog.New(slog.DiscardHandler)})
 	check.OK(t, err)

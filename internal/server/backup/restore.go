@@ -11,14 +11,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	blobstate "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
+	tablestate "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // pointRestored is the moment at which tests kill a process that restores a backup.
@@ -47,18 +48,18 @@ func Fill(ctx context.Context, d *datadir.Dir, s Source, now time.Time) error {
 	}); err != nil {
 		return err
 	}
-	return errors.Join(tablesvc.Fork(d.Tables(), now), blobsvc.Adopt(d.Blobs(), d.Extents(), d.EncryptionScopes()))
+	return errors.Join(tablestate.Fork(d.Tables(), now), blobstate.Adopt(d.Blobs(), d.Extents(), d.EncryptionScopes()))
 }
 
 // files returns the path and the buckets of a database of a data folder.
 func files(d *datadir.Dir, name string) (string, []store.Bucket) {
 	switch name {
 	case "tables":
-		return d.Tables(), tablesvc.Buckets()
+		return d.Tables(), tablestate.Buckets()
 	case "queues":
-		return d.QueueState(), queuesvc.Buckets()
+		return d.QueueState(), queuestate.Buckets()
 	default:
-		return d.Blobs(), blobsvc.Buckets()
+		return d.Blobs(), record.Buckets()
 	}
 }
 

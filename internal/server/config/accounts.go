@@ -18,6 +18,7 @@ func parseAccounts(text string) ([]auth.Account, error) {
 		}
 		stored, err := auth.ParseAccount(part)
 		if err != nil {
+			// By its number: the part that does not parse may be a key.
 			return nil, fmt.Errorf("account %d: %w", len(list)+1, err)
 		}
 		a, err := stored.Account()
@@ -64,6 +65,7 @@ func parseRoles(text string) ([]auth.Assignment, error) {
 	if len(list) == 0 {
 		return nil, errors.New("no role is given")
 	}
+	// Roles and scopes are checked here, where the error still names the option; the result is made again from the list.
 	_, err := auth.NewRoles(list...)
 	return list, err
 }

@@ -35,6 +35,7 @@ func kebab(name string) string {
 	var b strings.Builder
 	for i, r := range name {
 		if unicode.IsUpper(r) {
+			// --blobHost and --blob-host are one flag, also in mixtures such as --blob-Host.
 			if i > 0 && !strings.HasSuffix(b.String(), "-") {
 				b.WriteByte('-')
 			}

@@ -40,6 +40,7 @@ func (c *Config) validateCluster() error {
 		return nil
 	}
 	switch {
+	// A node without the list of all would form a cluster of its own under the same names.
 	case cl.Listen == "" || len(cl.Peers) == 0:
 		return errors.New("cluster-node, cluster-listen and cluster-peers go together")
 	case c.NATS.URL != "":
@@ -59,6 +60,7 @@ func (c *Config) validateCluster() error {
 	if err := c.clusterRoles(); err != nil {
 		return err
 	}
+	// After the options: its errors are about addresses and files, and say nothing of what is missing.
 	if err := cl.Peering().Validate(); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}

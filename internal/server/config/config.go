@@ -242,6 +242,7 @@ func (c *Config) validate() error {
 	if !c.NoAdmin {
 		all = append(all, listener{"admin-port", c.Admin})
 	}
+	// A service that is not served takes no port, whatever its option says.
 	all = slices.DeleteFunc(all, func(l listener) bool {
 		service, ok := strings.CutSuffix(l.option, "-port")
 		return ok && service != "admin" && !c.Serves(service)
@@ -259,6 +260,7 @@ func (c *Config) validate() error {
 	if err := c.BlobSettings.Validate(); err != nil {
 		return err
 	}
+	// The settings of an account are checked on top of the defaults, so these come first.
 	if _, err := auth.NewManagedAccounts(c.BlobSettings, c.Accounts...); err != nil {
 		return fmt.Errorf("accounts: %w", err)
 	}
@@ -278,6 +280,7 @@ func (c *Config) validate() error {
 		return fmt.Errorf("allow-copy-source: %w", err)
 	}
 	if c.CopySources.Private && len(c.CopySources.Hosts) == 0 {
+		// An option without effect is refused: it is there for a reason, and the reason would not be met.
 		return errors.New("allow-private-copy-source is about the hosts of allow-copy-source: set that as well")
 	}
 	if err := c.EventHosts.Validate(); err != nil {
@@ -356,6 +359,7 @@ func (o *OAuth) validate(noAdmin bool) error {
 		return errors.New("oauth-groups is about the tokens of oauth dev: an issuer names groups itself")
 	case len(o.Roles) > 0 && o.Issuer == "" && !o.Development && !o.Basic:
 		return errors.New("oauth-roles needs tokens to apply to: set oauth or oauth-issuer")
+	// Each request with such a token would be answered 403, for a reason that is far from the option.
 	case o.Issuer != "" && len(o.Roles) == 0:
 		return errors.New("oauth-issuer needs oauth-roles: without a role its tokens open nothing")
 	}
@@ -391,6 +395,7 @@ func (n *NATS) validate() error {
 		return errors.New("nats-cert and nats-key go together")
 	}
 	if len(n.Services) > 0 && !slices.Contains(n.Services, "queue") {
+		// The connection is that of the queues; tables and blobs use the streams beside them.
 		return errors.New("nats-services must have queue: with nats-url, queues are always there")
 	}
 	return nil
@@ -416,6 +421,7 @@ func (c *Config) published() bool {
 	if c.AccountsFile != "" || len(c.Accounts) != 1 || c.Accounts[0].Name != auth.DevelopmentAccount {
 		return false
 	}
+	// A second key of the same account is secret, if it is not the published one.
 	return !slices.ContainsFunc(c.Accounts[0].Keys, func(k auth.Key) bool { return !k.Equal(developmentKey()) })
 }
 
@@ -456,11 +462,13 @@ func (c *Config) Serves(service string) bool {
 	if service == "dfs" { // an endpoint of the Blob service, at its host unless another was set
 		return c.ServeDataLake && c.Serves("blob")
 	}
+	// None named is all: Services is nil in the default configuration.
 	return len(c.Services) == 0 || slices.Contains(c.Services, service)
 }
 
 // PFX reports whether Cert is a PFX file.
 func (c *Config) PFX() bool {
+	// By its name or by the password: the content is not read before the server starts.
 	ext := strings.ToLower(filepath.Ext(c.Cert))
 	return c.Cert != "" && (c.Password != "" || ext == ".pfx" || ext == ".p12")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/test/prose"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
@@ -493,7 +494,7 @@ func TestReferencePageIsCurrent(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks its marks %q and %q", page, begin, end)
 	}
-	want := head + begin + "\n" + Reference() + "\n" + end + tail
+	want := head + begin + "\n" + prose.Wrap(Reference()) + "\n" + end + tail
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -26,6 +26,8 @@ func environSettings(environ []string) (list []setting, notes []string, err erro
 			vars[name] = text
 		}
 	}
+	// What is left over at the end is misspelled: a note, and no error, since other programs may have variables of the
+	// prefix.
 	used := make(map[string]bool)
 	for _, name := range otherVariables {
 		used[name] = true
@@ -36,6 +38,7 @@ func environSettings(environ []string) (list []setting, notes []string, err erro
 			list = append(list, setting{o, text, FromEnvironment, "environment variable " + name})
 		}
 	}
+	// An error and no note: data would silently be in another place than the operator believes.
 	for name, why := range azuriteVariablesRefused {
 		if vars[name] != "" {
 			return nil, nil, fmt.Errorf("environment variable %s: %s", name, why)

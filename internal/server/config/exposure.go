@@ -85,6 +85,7 @@ var doors = []door{
 // [Config.GuardAdmin]).
 func (c *Config) checkDoors() error {
 	for _, d := range doors {
+		// The published key opens all data anyway, so a door beside it gives nothing more, unless the row says that it does.
 		if !d.open(c) || d.set != nil && d.set(c) || c.published() && (d.more == nil || !d.more(c)) {
 			continue
 		}
@@ -105,6 +106,7 @@ func (c *Config) refuse(d *door, host string) error {
 	}
 	port := ""
 	for _, h := range d.at(c) {
+		// The way that works without opening anything is named in the error, since it is what most need.
 		if h == c.Admin.Host {
 			port = fmt.Sprintf("; from another machine, use ssh -L %d:127.0.0.1:%d HOST", c.Admin.Port, c.Admin.Port)
 		}
@@ -117,6 +119,7 @@ func (c *Config) refuse(d *door, host string) error {
 const minToken = 16
 
 func checkToken(s string) error {
+	// ASCII without spaces, since the token comes in a header.
 	if len(s) < minToken || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("a token has at least %d letters, digits or other ASCII characters", minToken)
 	}

@@ -24,6 +24,7 @@ func fileSettings(path string) ([]setting, error) {
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
 	defer f.Close()
+	// One byte more than permitted tells a file of exactly the limit from a longer one.
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
@@ -60,6 +61,7 @@ func parseFile(path string, text []byte) ([]setting, error) {
 			default:
 				o := lookup(kebab(name))
 				if o != nil {
+					// At the top level such a name would be a second place for one option.
 					if role, key := o.section(); role != "" {
 						return nil, fmt.Errorf("%s: %s belongs into the section of its role: roles: {%s: {%s: ...}}", r.at(p), name, role,
 							key)
@@ -95,6 +97,7 @@ func (r *fileReader) add(o *option, p *ast.MappingValueNode) error {
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", where, o.name, err)
 	}
+	// YAML forbids repeated keys, but an option may be named in two spellings.
 	for _, s := range r.list {
 		if s.option == o {
 			return fmt.Errorf("%s: %s is given twice", where, o.name)
@@ -155,6 +158,7 @@ func scalar(o *option, n ast.Node) (string, error) {
 	case *ast.LiteralNode:
 		return n.Value.Value, nil
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		// The text as it stands in the file: 010 and 1e3 mean to an option what they mean in a flag.
 		return n.GetToken().Value, nil
 	case *ast.SequenceNode:
 		switch {
@@ -177,6 +181,7 @@ func joined(n ast.Node, separator string) (string, error) {
 	var parts []string
 	for _, v := range list.Values {
 		s, ok := v.(*ast.StringNode)
+		// A separator within a word would make two words of it in the form that the option parses.
 		if !ok || strings.Contains(s.Value, separator) {
 			return "", errors.New("want a list of words")
 		}
@@ -199,6 +204,7 @@ func accountList(n *ast.SequenceNode) (string, error) {
 			var err error
 			switch key := p.Key.GetToken().Value; key {
 			case "name":
+				// A name such as 123 is a number in YAML, whose text may have changed.
 				s, ok := p.Value.(*ast.StringNode)
 				if !ok {
 					return "", fmt.Errorf("account %d: name is not a word; quote it", i+1)

@@ -44,6 +44,7 @@ func AddFlags(fs *pflag.FlagSet, names ...string) {
 	}
 	for _, g := range groups {
 		for _, o := range g.options {
+			// Secrets are no flags: other users of the machine see the arguments of a process.
 			if o.noFlag || len(names) == 0 && o.rare || len(names) > 0 && !wanted[o.name] {
 				continue
 			}
@@ -59,6 +60,7 @@ func AddFlags(fs *pflag.FlagSet, names ...string) {
 		return
 	}
 	for _, a := range azuriteNothing {
+		// Accepted, so that a command line for Azurite works as it is, and not advertised.
 		add(a.name, a.short, a.kind, a.usage, "").Hidden = true
 	}
 }
@@ -69,6 +71,7 @@ func flagSettings(fs *pflag.FlagSet) (list []setting, notes []string, err error)
 		return nil, nil, nil
 	}
 	given := make(map[string]bool)
+	// Visit has only flags that were given: the default of a flag must not win over the file.
 	fs.Visit(func(f *pflag.Flag) {
 		given[f.Name] = true
 		if o := lookup(f.Name); o != nil {

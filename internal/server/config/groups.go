@@ -34,6 +34,7 @@ func parseGroups(text string) ([]Membership, error) {
 		if len(m.Groups) > maxGroups {
 			return nil, fmt.Errorf("%s is in more than %d groups", m.Client, maxGroups)
 		}
+		// Two entries would leave open whether the second replaces or adds.
 		if slices.ContainsFunc(list, func(o Membership) bool { return o.Client == m.Client }) {
 			return nil, fmt.Errorf("%s is given twice", m.Client)
 		}

@@ -74,6 +74,7 @@ func Load(s Sources) (*Result, error) {
 			return nil, err
 		}
 	}
+	// In the order of Source, so that a later one wins over the ones before.
 	all = append(append(all, environ...), flags...)
 	for _, set := range all {
 		if err := set.option.set(&r.Config, set.value); err != nil {
@@ -86,6 +87,7 @@ func Load(s Sources) (*Result, error) {
 			return nil, fmt.Errorf("services cannot be set for azurite-%s, which serves one", s.Service)
 		}
 		r.Services = []string{s.Service}
+		// Programs for one service may share a Location, and a data folder belongs to one process.
 		r.Location = filepath.Join(r.Location, s.Service)
 	}
 	if err := r.checkServed(flags); err != nil {
@@ -99,6 +101,7 @@ func Load(s Sources) (*Result, error) {
 	}
 	r.ServeDataLake = r.Source("dfs-port") != FromDefault || r.Source("dfs-host") != FromDefault ||
 		r.BlobSettings.Hierarchical
+	// Before validate, which compares the hosts that services really have.
 	r.complete()
 	if err := r.validate(); err != nil {
 		return nil, err
@@ -127,6 +130,7 @@ func filePath(s Sources) string {
 	}
 	path := ""
 	for _, e := range s.Environ {
+		// No break: of a variable that is set twice the last one counts, as for all others.
 		if v, ok := strings.CutPrefix(e, "LAZULI_CONFIG="); ok {
 			path = v
 		}

@@ -11,6 +11,7 @@ func (r *Result) Print() string {
 	return printFile(func(o *option, name string) string {
 		v, from := r.value(o), r.source(o)
 		switch {
+		// A comment, so that a file which is read back does not set the secret to this text.
 		case strings.Contains(v, redacted):
 			return fmt.Sprintf("%-40s # %s; not printed: give it again", "# "+name+": "+v, from)
 		case from == FromDefault, v == "":
@@ -117,6 +118,7 @@ func printFile(line func(o *option, name string) string, set func(*option) bool)
 func printRoles(b *strings.Builder, options []option, line func(*option, string) string, set func(*option) bool) {
 	open := map[string]bool{} // sections in which something is set; "" is that of all roles
 	for i := range options {
+		// A section whose options are all comments is a comment itself; an empty mapping would be an error.
 		if role, _ := options[i].section(); set(&options[i]) {
 			open[role], open[""] = true, true
 		}

@@ -27,6 +27,7 @@ func Reference() string {
 			case o.short != "":
 				note = ", `-" + o.short + "`"
 			}
+			// An option without a value in the configuration is one of the command line alone, such as --config.
 			if o.get == nil {
 				note += " (flag and variable)"
 			} else if v := o.get(&defaults); o.name == "accounts" {
@@ -35,6 +36,7 @@ func Reference() string {
 				name += "=" + v
 			}
 			kind := ""
+			// Kinds that the text explains anyway are left out.
 			if o.kind != "" && !slices.Contains(plainKinds, o.kind) {
 				kind = " (" + strings.ReplaceAll(o.kind, "|", ", ") + ")"
 			}

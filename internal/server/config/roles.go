@@ -9,7 +9,7 @@ import (
 )
 
 // RoleNames are the built-in worker roles.
-var RoleNames = []string{"archive", "large-entity", "log-storage", "outbox", "search-index", "table-index"}
+var RoleNames = []string{"archive", "large-entity", "log-storage", "outbox", "schedules", "search-index", "table-index"}
 
 // Roles says which built-in worker roles run, and on what.
 type Roles struct {
@@ -49,6 +49,7 @@ func (r *Roles) LargeArchive() bool { return strings.EqualFold(r.ArchiveFrom, r.
 // what each pair does on one table.
 func (r *Roles) Conflict(roles []string) error {
 	archiveTo, _ := strings.CutPrefix(r.ArchiveTo, "table:")
+	// The role would take from the table what it has just put there, without end.
 	if slices.Contains(roles, "archive") && strings.EqualFold(r.ArchiveFrom, archiveTo) {
 		return fmt.Errorf("archive-from and archive-to are the same table %s", r.ArchiveFrom)
 	}
@@ -189,6 +190,7 @@ func (r *Roles) validate() error {
 		return errors.New("roles-account is for roles: set roles")
 	case r.LogFlushEvery == 0:
 		return errors.New("log-storage-flush-every cannot be 0")
+	// The slots of every hour begin at the same minutes, so that the folder of a line follows from its time alone.
 	case r.LogSlot < time.Minute || r.LogSlot > time.Hour || r.LogSlot%time.Minute != 0 || time.Hour%r.LogSlot != 0:
 		return fmt.Errorf("log-storage-slot %v does not divide an hour into whole minutes", r.LogSlot)
 	}

@@ -46,6 +46,7 @@ func checkNesting(text []byte) error {
 		case token.SequenceStartType, token.MappingStartType:
 			depth++
 		case token.SequenceEndType, token.MappingEndType:
+			// A closing bracket too many is an error of the parser, and must not allow deeper nesting later.
 			depth = max(0, depth-1)
 		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType: // of values in one line
 			if t.Position.Line != line {

@@ -104,7 +104,7 @@ func firstByte(b *testing.B, url string) (took time.Duration) {
 }
 
 // fill makes n blobs, messages and entities, in partitions of 1,000 entities.
-func fill(b *testing.B, s *server.Stack, n int) {
+func fill(b *testing.B, s *server.Server, n int) {
 	b.Helper()
 	ctx := b.Context()
 	options := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()},

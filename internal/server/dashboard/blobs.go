@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -29,6 +30,7 @@ type blobPage struct {
 	Preview           preview
 	States            []blobRow // versions and snapshots
 	MoreStates        bool
+	Lake              *lakeAccess // of an account with directories
 }
 
 func (blobPage) template() string { return "blob" }
@@ -59,12 +61,20 @@ func (d *dashboard) blobOf(r *http.Request) (*blob.Client, *container.Client, er
 
 // blob shows a blob: properties, metadata, tags, a preview, and its other states.
 func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
+	return d.showBlob(w, r, r.URL.Query().Get("name"), nil)
+}
+
+// showBlob shows a blob, with why a form for its access control was refused.
+func (d *dashboard) showBlob(w http.ResponseWriter, r *http.Request, name string, refused *problem) error {
+	if refused != nil { // the form belongs to the address of a path
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = url.Values{"name": {name}}.Encode()
+	}
 	client, box, err := d.blobOf(r)
 	if err != nil {
 		return err
 	}
 	account, q := r.PathValue("account"), r.URL.Query()
-	name := q.Get("name")
 	data := blobPage{Container: r.PathValue("container"), Name: name, Snapshot: q.Get("snapshot"),
 		Version: q.Get("versionid")}
 	data.URL = client.URL()
@@ -86,6 +96,15 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 			if data.Metadata, err = blobMetadata(r.Context(), box, name); err != nil {
 				return err
 			}
+			if d.hierarchical(r) && !strings.HasPrefix(data.Container, "$") {
+				paths, err := d.lakeClient(r)
+				if err != nil {
+					return err
+				}
+				if data.Lake, err = lakeAccessOf(r, paths, name, refused); err != nil {
+					return err
+				}
+			}
 		}
 		if tags, err := client.GetTags(r.Context(), nil); err == nil { // not of page blobs
 			lines := make(map[string]*string)
@@ -102,7 +121,11 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 	if i := strings.LastIndex(name, "/"); i >= 0 {
 		crumbs = append(crumbs, folders(account, data.Container, name[:i+1])...)
 	}
-	return d.show(w, r, name, crumbs, data)
+	status := http.StatusOK
+	if refused != nil {
+		status = refused.status
+	}
+	return d.showStatus(w, r, status, name, crumbs, data)
 }
 
 // describe takes over what Get Blob Properties answered.

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
@@ -39,6 +40,7 @@ type containersPage struct {
 	Kind         string // the part of the address of a container: containers, or paths in a hierarchical account
 	Rows         []containerRow
 	Prefix, Next string
+	Note         ownNote
 
 	Public, Leased, Deleted bool // a row is
 }
@@ -48,16 +50,20 @@ func (containersPage) template() string { return "containers" }
 // containers lists the containers of an account.
 func (d *dashboard) containers(w http.ResponseWriter, r *http.Request, client *service.Client) error {
 	q := r.URL.Query()
-	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: ptr.Text(q.Get("prefix")),
-		Marker:  ptr.Text(q.Get("marker")),
-		Include: service.ListContainersInclude{Deleted: true, System: true}}
-	got, err := client.NewListContainersPager(o).NextPage(r.Context())
+	list, err := listShown(d, r, wire.Blob, func(c *service.ContainerItem) string { return ptr.Value(c.Name) },
+		func(limit int32, marker string) ([]*service.ContainerItem, string, error) {
+			got, err := client.NewListContainersPager(&service.ListContainersOptions{MaxResults: &limit,
+				Prefix: ptr.Text(q.Get("prefix")), Marker: ptr.Text(marker),
+				Include: service.ListContainersInclude{Deleted: true, System: true}}).NextPage(r.Context())
+			return got.ContainerItems, ptr.Value(got.NextMarker), err
+		})
 	if err != nil {
 		return err
 	}
 	var data containersPage
-	for _, c := range got.ContainerItems {
+	for _, c := range list.rows {
 		row := containerRow{Name: ptr.Value(c.Name), Deleted: ptr.Value(c.Deleted), Version: ptr.Value(c.Version)}
+		// A deleted container may come without properties.
 		if p := c.Properties; p != nil {
 			row.Modified, row.Access, row.Lease, row.DeletedAt, row.DaysLeft = ptr.Value(p.LastModified),
 				string(ptr.Value(p.PublicAccess)), string(ptr.Value(p.LeaseState)), ptr.Value(p.DeletedTime),
@@ -65,12 +71,14 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request, client *s
 			row.HasPolicy, row.Holds = ptr.Value(p.HasImmutabilityPolicy), ptr.Value(p.HasLegalHold)
 		}
 		data.Rows = append(data.Rows, row)
+		// Columns that would be empty in each row are left out of the page.
 		data.Public = data.Public || row.Access != ""
 		data.Leased = data.Leased || row.Lease == "leased"
 		data.Deleted = data.Deleted || row.Deleted
 	}
 	account := r.PathValue("account")
-	data.Kind, data.Prefix, data.Next = "containers", q.Get("prefix"), ptr.Value(got.NextMarker)
+	data.Kind, data.Prefix, data.Next = "containers", q.Get("prefix"), list.next
+	data.Note = ownNote{list.hidden, list.own, data.Prefix}
 	if d.hierarchical(r) {
 		data.Kind = "paths"
 	}
@@ -111,42 +119,59 @@ type blobRow struct {
 
 // containerPage holds a page of the blobs of a container.
 type containerPage struct {
-	Container, URL          string
-	Rows                    []blobRow
-	Prefix, Next            string
-	Folders                 []crumb
-	All                     bool // versions, snapshots and deleted blobs as well
-	Access, Lease, Metadata string
-	Modified                time.Time
-	Tree                    bool
+	Container    string
+	Rows         []blobRow
+	Prefix, Next string
+	Folders      []crumb
+	All          bool // versions, snapshots and deleted blobs as well
+	Props        *containerProperties
+	Tree         bool
 }
 
 func (containerPage) template() string { return "container" }
 
-// container lists the blobs of a container, with virtual folders.
+// containerProperties are what a page shows of a container besides what is in it.
+type containerProperties struct {
+	Container, URL          string
+	Access, Lease, Metadata string
+	Modified                time.Time
+}
+
+// containerPropertiesOf reads the properties of a container.
+func containerPropertiesOf(ctx context.Context, service *service.Client, name string) (*containerProperties, error) {
+	client := service.NewContainerClient(name)
+	p, err := client.GetProperties(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := containerMetadata(ctx, service, name)
+	return &containerProperties{Container: name, URL: client.URL(), Access: string(ptr.Value(p.BlobPublicAccess)),
+		Lease: string(ptr.Value(p.LeaseState)), Metadata: metadata, Modified: ptr.Value(p.LastModified)}, err
+}
+
+// container lists the blobs of a container, with virtual folders. One with directories has a page of its own, unless
+// what is not in them is asked for.
 func (d *dashboard) container(w http.ResponseWriter, r *http.Request, service *service.Client) error {
 	account, name := r.PathValue("account"), r.PathValue("container")
 	client := service.NewContainerClient(name)
 	q := r.URL.Query()
 	all := q.Get("all") != ""
 	prefix := q.Get("prefix")
+	if d.hierarchical(r) && !all && !strings.HasPrefix(name, "$") { // those of the system are flat
+		http.Redirect(w, r, link("accounts", account, "paths", name)+
+			string(query("path", strings.Trim(prefix, "/"), "done", q.Get("done"))), http.StatusSeeOther)
+		return nil
+	}
 	rows, next, err := d.listBlobs(r, client, prefix, q.Get("marker"), all)
 	if err != nil {
 		return err
 	}
-	properties, err := client.GetProperties(r.Context(), nil)
-	if err != nil {
-		return err
-	}
-	metadata, err := containerMetadata(r.Context(), service, name)
+	properties, err := containerPropertiesOf(r.Context(), service, name)
 	if err != nil {
 		return err
 	}
 	data := containerPage{Container: name, Rows: rows, Prefix: prefix, Folders: folders(account, name, prefix),
-		Next: next, All: all,
-		Access: string(ptr.Value(properties.BlobPublicAccess)), Lease: string(ptr.Value(properties.LeaseState)),
-		Metadata: metadata, Modified: ptr.Value(properties.LastModified),
-		URL: client.URL(), Tree: d.hierarchical(r)}
+		Next: next, All: all, Props: properties, Tree: d.hierarchical(r)}
 	return d.show(w, r, name, crumbsOf(account, "containers"), data)
 }
 
@@ -155,6 +180,7 @@ func (d *dashboard) container(w http.ResponseWriter, r *http.Request, service *s
 func (d *dashboard) listBlobs(r *http.Request, client *container.Client, prefix, marker string, all bool) (
 	rows []blobRow, next string, err error) {
 	ctx, limit := r.Context(), to.Ptr(int32(pageSize))
+	// Both kinds of list give the same items; only the flat one has versions, snapshots and deleted blobs.
 	row := func(b *container.BlobItem) blobRow {
 		row := blobRow{Name: ptr.Value(b.Name), Short: strings.TrimPrefix(ptr.Value(b.Name), prefix),
 			Deleted:  ptr.Value(b.Deleted),
@@ -179,6 +205,7 @@ func (d *dashboard) listBlobs(r *http.Request, client *container.Client, prefix,
 		}
 		return rows, ptr.Value(got.NextMarker), nil
 	}
+	// One level at a time: a container of a million blobs in folders shows its folders at once.
 	got, err := client.NewListBlobsHierarchyPager("/",
 		&container.ListBlobsHierarchyOptions{MaxResults: limit, Prefix: ptr.Text(prefix),
 			Marker: ptr.Text(marker)}).NextPage(ctx)
@@ -217,6 +244,8 @@ func (d *dashboard) changeContainer(w http.ResponseWriter, r *http.Request, serv
 		_, err := client.Delete(r.Context(), nil)
 		return back(w, r, err, link("accounts", account, "containers"), "deleted")
 	case "deleteBlobs":
+		// Snapshots go with their blob: without the option the service refuses a blob that has some, and the page has no
+		// other way to remove it.
 		if err := removeChosen(r, func(blobName string) error {
 			_, err := client.NewBlobClient(blobName).Delete(r.Context(),
 				&blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
@@ -227,11 +256,14 @@ func (d *dashboard) changeContainer(w http.ResponseWriter, r *http.Request, serv
 		http.Redirect(w, r, here+string(query("prefix", r.PostFormValue("prefix"), "done", "deleted")), http.StatusSeeOther)
 		return nil
 	case "access":
+		// Set Container ACL replaces the stored policies, too. Sent without them, a change of the access would invalidate
+		// every SAS that names one.
 		policy, err := client.GetAccessPolicy(r.Context(), nil)
 		if err != nil {
 			return err
 		}
 		o := &container.SetAccessPolicyOptions{ContainerACL: policy.SignedIdentifiers}
+		// An empty value is private, which Azure expresses by leaving the header out.
 		if access := container.PublicAccessType(r.PostFormValue("access")); access != "" {
 			o.Access = &access
 		}

@@ -72,7 +72,7 @@ func TestNeverAndPolls(t *testing.T) {
 	_, err = storage.Queues.NewQueueClient("nothing").GetProperties(t.Context(), nil)
 	check.Code(t, err, "404 QueueNotFound")
 	check.Eventually(t, func() bool {
-		return strings.Count(s.get("/ui/requests?failed=1&polling=1"), "<tr data-number=") == 5
+		return strings.Count(s.get("/ui/requests?failed=1&quiet=1"), "<tr data-number=") == 5
 	}, "the requests are shown")
 	if n := strings.Count(s.get("/ui/requests?failed=1"), "<tr data-number="); n != 1 {
 		t.Errorf("%d failed requests, want the one that is no poll", n)

@@ -43,8 +43,10 @@ func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
 	if d.Clock != nil {
 		data.Clock, data.Ahead = true, d.Clock.Offset()
 	}
+	// Without a folder there is nothing to make a snapshot of.
 	if d.State && !d.InMemory {
 		list, err := b.Snapshots()
+		// A folder that ends with the server has no place for snapshots; the page then shows none and is no error.
 		if err != nil && !errors.Is(err, datadir.ErrTemporary) {
 			return err
 		}
@@ -54,6 +56,7 @@ func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
 		var rows []faultRow
 		for _, s := range f.Rules() {
 			rule := s.Rule
+			// The text is for "add again" on another server, where the name may be taken.
 			rule.Name = ""
 			text, err := json.Marshal(rule)
 			if err != nil {
@@ -142,6 +145,7 @@ func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *
 	here := link("control")
 	switch action {
 	case "unfault":
+		// A rule may have ended by its own count since the page was shown.
 		if err := rules.Remove(r.PostFormValue("name")); err != nil {
 			return problem{http.StatusNotFound, err.Error(), ""}
 		}
@@ -152,6 +156,7 @@ func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *
 	}
 	var rule faultrule.Rule
 	var err error
+	// Two forms, one check: fields and JSON end in the same rule, and Add refuses both alike.
 	if action == "faultjson" {
 		rule, err = faultrule.Decode([]byte(r.PostFormValue("rule")))
 	} else {

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -24,7 +25,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
-// Backend is the running server. A [server.Stack] implements it.
+// Backend is the running server. A [server.Server] implements it.
 type Backend interface {
 	// URL is an account's endpoint of a service.
 	URL(service wire.Service, account string) string
@@ -131,10 +132,13 @@ func New(o Options) http.Handler {
 
 func (d *dashboard) routes(mux *http.ServeMux) {
 	static, err := fs.Sub(files, "static")
+	// The folder is embedded: it is missing only if the program was built wrong.
 	if err != nil {
 		panic("dashboard: " + err.Error())
 	}
 	mux.Handle("GET "+Prefix+"static/", http.StripPrefix(Prefix+"static/", http.FileServerFS(static)))
+	// A page is read by GET and changed by POST to the same address. change has the checks for all of them: read-only,
+	// origin, token.
 	pages := func(pattern string, get, post handler) {
 		mux.HandleFunc("GET "+Prefix+pattern, d.handle(get))
 		if post != nil {
@@ -145,6 +149,9 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts", d.accounts, nil)
 	pages("accounts/{account}", d.account, nil)
 	pages("accounts/{account}/sas", d.sas, d.makeSAS)
+	pages("accounts/{account}/search", d.search, nil)
+	// with gives the handler the client of the account in the path, or answers 404 if there is no such account.
+	pages("accounts/{account}/workers", with(d.tableClient, d.processes), with(d.tableClient, d.changeProcesses))
 	pages("accounts/{account}/containers", with(d.blobClient, d.containers), with(d.blobClient, d.changeContainers))
 	pages("accounts/{account}/containers/{container}", with(d.blobClient, d.container),
 		with(d.blobClient, d.changeContainer))
@@ -155,6 +162,9 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts/{account}/content/{container}", d.content, nil)
 	pages("accounts/{account}/queues", with(d.queueClient, d.queues), with(d.queueClient, d.changeQueues))
 	pages("accounts/{account}/queues/{queue}", with(d.queueClient, d.queue), with(d.queueClient, d.changeQueue))
+	pages("accounts/{account}/queues/{queue}/jobs", with(d.tableClient, d.jobs), with(d.tableClient, d.cancelJobs))
+	pages("accounts/{account}/schedules", with(d.tableClient, d.queueSchedules),
+		with(d.tableClient, d.changeQueueSchedules))
 	pages("accounts/{account}/tables", with(d.tableClient, d.tables), with(d.tableClient, d.changeTables))
 	pages("accounts/{account}/tables/{table}", with(d.tableClient, d.table), with(d.tableClient, d.changeTable))
 	pages("accounts/{account}/tables/{table}/size", with(d.tableClient, d.tableSize), nil)
@@ -173,10 +183,16 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("functions", d.functions, nil)
 	pages("functions/{app}/{function}", d.function, d.runFunction)
 	pages("functions/{app}/{function}/{id}", d.functionInvocation, nil)
+	pages("trace", d.trace, nil)
+	pages("trace.json", d.traceJSON, nil)
+	pages("live", d.live, nil)
 	pages("requests", d.requests, nil)
+	pages("requests.csv", d.requestsCSV, nil)
 	pages("requests/live", d.liveRequests, nil)
 	pages("requests/{id}", d.request, nil)
 	pages("control", d.control, d.changeControl)
+	// Everything else below the prefix is a page of the dashboard that does not exist; without this line it would reach
+	// the mux's plain 404.
 	mux.HandleFunc(Prefix, d.handle(func(http.ResponseWriter, *http.Request) error {
 		return problem{http.StatusNotFound, "There is no page at this address", "Begin at the home page."}
 	}))
@@ -196,10 +212,13 @@ func with[C any](open func(*http.Request) (*C, error), h func(http.ResponseWrite
 	}
 }
 
+// beganKey is the key of the time at which a page's request arrived, in the request's context.
+type beganKey struct{}
+
 // handle makes a handler that shows its error as a page.
 func (d *dashboard) handle(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(wire.WithSystem(r.Context()))
+		r = r.WithContext(wire.WithSystem(context.WithValue(r.Context(), beganKey{}, time.Now())))
 		if err := d.serving(); err != nil {
 			d.fail(w, r, err)
 			return
@@ -281,8 +300,15 @@ type page struct {
 	ReadOnly bool
 	Version  string
 	Done     string // what the last change did
+	Follow   string // "changes" or "always" for a page that keeps itself current; see app.js
 	Data     model
 }
+
+// follows names the pages that keep themselves current, by their templates. What functions do is not seen in the
+// requests, so that their pages are always fetched again.
+var follows = map[string]string{"home": "changes", "queues": "changes", "queue": "changes", "hubs": "changes",
+	"hub": "changes", "instance": "changes", "functions": "always", "function": "always", "workers": "always",
+	"worker": "always", "processes": "always", "events": "changes"}
 
 // crumb is a step of the path to a page.
 type crumb struct{ Name, URL string }
@@ -293,7 +319,10 @@ var done = map[string]string{
 	"renamed": "Renamed.", "broken": "The lease is broken.",
 	"put": "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.",
 	"paused": "Paused.", "resumed": "Resumed.",
-	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.",
+	"pausing":   "It pauses when its processes have read that, within some seconds.",
+	"resuming":  "It goes on when its processes have read that, within some seconds.",
+	"cancelled": "Cancelled. Jobs that run are cancelled by their worker within some seconds.",
+	"reset":     "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.",
 	"added":   "The rule was added.",
 	"invoked": "The function ran; its invocation is the first one below.",
 	"clock":   "The clock was set forward.", "subscribed": "Subscribed.",
@@ -311,10 +340,17 @@ func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status in
 	p := page{Title: title, Here: r.URL.Path, Account: r.PathValue("account"), Crumbs: crumbs, Token: d.token,
 		ReadOnly: d.ReadOnly,
 		Version:  d.Version, Done: done[r.URL.Query().Get("done")], Data: data}
+	if r.Method == http.MethodGet {
+		p.Follow = follows[data.template()]
+	}
 	p.Accounts, p.More = d.shownAccounts(p.Account)
 	var out bytes.Buffer
 	if err := d.pages[data.template()].ExecuteTemplate(&out, "layout", p); err != nil {
 		return err
+	}
+	if began, ok := r.Context().Value(beganKey{}).(time.Time); ok {
+		took := float64(time.Since(began).Microseconds()) / 1000 // milliseconds
+		w.Header().Set("Server-Timing", "page;dur="+strconv.FormatFloat(took, 'f', 2, 64))
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)

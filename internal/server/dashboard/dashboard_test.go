@@ -34,7 +34,7 @@ const base = "/ui/accounts/devstoreaccount1/"
 type site struct {
 	t     *testing.T
 	h     http.Handler
-	stack *server.Stack
+	stack *server.Server
 }
 
 func open(t *testing.T, change ...func(*dashboard.Options)) *site {
@@ -254,7 +254,11 @@ func TestQueues(t *testing.T) {
 	s.post(poison, "action", "requeue", "match", "^one")
 	s.shows(work, "1 message", "one &lt;b&gt;")
 	s.hides(poison, "one &lt;b&gt;")
-	s.post(poison, "action", "purge", "match", "two|three")
+	// A queue that exists with metadata: creating it again would be refused.
+	s.post(work, "action", "metadata", "metadata", "team: shop")
+	s.post(poison, "action", "requeue", "match", "^two")
+	s.shows(work, "2 messages")
+	s.post(poison, "action", "purge", "match", "three")
 	s.shows(poison, "1 message: 0 visible, 1 hidden.")
 	s.post(poison, "action", "metadata", "metadata", "team: shop")
 	s.shows(poison, "team: shop")

@@ -4,8 +4,8 @@ package dashboard
 
 import "syscall"
 
-// disk returns the free bytes and the size of the file system that holds a folder, -1 where they are not known.
-func disk(folder string) (free, size int64) {
+// diskSize returns the free bytes and the size of the file system that holds a folder, -1 where they are not known.
+func diskSize(folder string) (free, size int64) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(folder, &s) != nil {
 		return -1, -1

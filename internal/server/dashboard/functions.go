@@ -64,7 +64,7 @@ type appFunction struct {
 type lastHour struct{ Succeeded, Failed []int64 }
 
 // Chart draws the counts.
-func (h lastHour) Chart() *hourChart {
+func (h lastHour) Chart() *plot {
 	return newHourChart("Calls", [2]string{"succeeded", "failed"}, [2][]int64{h.Succeeded, h.Failed})
 }
 
@@ -118,6 +118,7 @@ var functionClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost
 // askApp sends a request to an app: for its state, or to run a function as run says.
 func askApp(ctx context.Context, address, path string, run []byte, into any) error {
 	method, patience := http.MethodGet, functionPatience
+	// A function may take minutes, the state of an app is in memory.
 	if run != nil {
 		method, patience = http.MethodPost, callPatience
 	}
@@ -134,10 +135,12 @@ func askApp(ctx context.Context, address, path string, run []byte, into any) err
 			"Start one with lazuli func start; the option function-host of the server names its address."}
 	}
 	defer answer.Body.Close()
+	// An app can answer without end; what is cut is no JSON, and is refused below.
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxFunctionAnswer))
 	if err != nil {
 		return err
 	}
+	// The app's own reason first: it is about the function. Another answer is from a program that is no function app.
 	var refusal struct{ Error string }
 	if answer.StatusCode/100 != 2 && json.Unmarshal(text, &refusal) == nil && refusal.Error != "" {
 		return problem{answer.StatusCode, "The function app says: " + refusal.Error, ""}
@@ -244,6 +247,7 @@ func (d *dashboard) runFunction(w http.ResponseWriter, r *http.Request) error {
 	if r.PostFormValue("action") != "run" || f.Example == nil {
 		return errAction
 	}
+	// The form comes back with the answer, so that the input can be changed and sent again.
 	data := functionPage{Method: r.PostFormValue("method"), Path: r.PostFormValue("path"), Input: r.PostFormValue("input")}
 	if f.URL != "" && !strings.HasPrefix(data.Path, "/") {
 		return problem{http.StatusBadRequest, "The path of a function begins with a slash", "An example is /api/hello."}

@@ -48,7 +48,7 @@ func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
 	data.Chart = points(data.Rates)
 	data.Memory = memory()
 	if !d.InMemory {
-		data.Free, data.Size = disk(data.Folder)
+		data.Free, data.Size = diskSize(data.Folder)
 	}
 	names, _ := d.shownAccounts("")
 	for _, name := range names {
@@ -215,18 +215,21 @@ const maxHours = 24 * 365
 func (d *dashboard) makeSAS(w http.ResponseWriter, r *http.Request) error {
 	data := sasPage{Service: r.PostFormValue("service"), Resource: r.PostFormValue("resource"),
 		Hours: r.PostFormValue("hours")}
+	// The order of the checkboxes is the order that Azure wants of the letters.
 	permitted := strings.Join(r.PostForm["permission"], "")
 	account, err := d.accountOf(r)
 	if err != nil {
 		return err
 	}
 	hours, err := strconv.ParseFloat(data.Hours, 64)
+	// Written so that NaN is refused, too.
 	if err != nil || !(hours > 0 && hours <= maxHours) {
 		return problem{http.StatusBadRequest, "The life of a signature is a number of hours", "It may be up to a year, 8760."}
 	}
 	if permitted == "" {
 		return problem{http.StatusBadRequest, "The signature permits nothing", "Choose a permission."}
 	}
+	// The key is used here and never sent to the page; the browser gets the signature alone.
 	keys := d.Accounts.Get(account).Keys
 	if len(keys) == 0 {
 		return problem{http.StatusConflict, "The account has no key to sign with", ""}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -68,116 +69,205 @@ type lakeRow struct {
 	Short string
 }
 
-// lakePage holds what the page of a path shows.
+// lakePage holds a directory of a container with a hierarchical namespace.
 type lakePage struct {
 	Container, Path string
-	Directory       bool
-	Access          laketool.Access
-	List            string // the access control list, an entry a line
+	Folders         []crumb
 	Rows            []lakeRow
 	Next            string
-	Folders         []crumb
+	Lake            *lakeAccess
+	Props           *containerProperties // of the root directory
 }
 
 func (lakePage) template() string { return "paths" }
 
-// paths is the page of a directory, or of a file, of a container with a hierarchical namespace: ?path=.
-func (d *dashboard) paths(w http.ResponseWriter, r *http.Request, client *lake.Client) error {
-	account, q := r.PathValue("account"), r.URL.Query()
-	data := lakePage{Container: r.PathValue("container"), Path: strings.Trim(q.Get("path"), "/")}
-	fs := client.NewFileSystemClient(data.Container)
+// lakeAccess is the part of a page that shows and changes who can use a file or directory, and its name.
+type lakeAccess struct {
+	Container, Path string
+	Directory       bool
+	Access          laketool.Access
+	List            string // the access control list, an entry a line: the one that was entered if it was refused
+	To              string // the new name, likewise
+	Problem         *problem
+}
+
+// lakeAccessOf reads the access control of a path. A form that was refused is shown with what was entered.
+func lakeAccessOf(r *http.Request, client *lake.Client, path string, refused *problem) (*lakeAccess, error) {
+	a := &lakeAccess{Container: r.PathValue("container"), Path: path, To: path, Problem: refused, Directory: path == ""}
 	var err error
-	if data.Access, err = laketool.GetAccess(r.Context(), client, data.Container, data.Path); err != nil {
+	if a.Access, err = laketool.GetAccess(r.Context(), client, a.Container, path); err != nil {
+		return nil, err
+	}
+	a.List = strings.ReplaceAll(a.Access.ACL, ",", "\n")
+	if refused != nil {
+		switch r.PostFormValue("action") {
+		case "access":
+			a.List = r.PostFormValue("acl")
+		case "owner":
+			a.Access.Owner, a.Access.Group = r.PostFormValue("owner"), r.PostFormValue("group")
+			a.Access.Permissions = r.PostFormValue("permissions")
+		case "rename":
+			a.To = r.PostFormValue("to")
+		}
+	}
+	return a, nil
+}
+
+// paths shows a directory of a container with a hierarchical namespace: ?path=. The page of a file is that of its blob.
+func (d *dashboard) paths(w http.ResponseWriter, r *http.Request, client *lake.Client) error {
+	path := strings.Trim(r.URL.Query().Get("path"), "/")
+	file, err := isFile(r, client, path)
+	if err != nil {
 		return err
 	}
-	data.List = strings.ReplaceAll(data.Access.ACL, ",", "\n")
-	if data.Directory = data.Path == ""; !data.Directory {
-		p, err := fs.NewDirectoryClient(data.Path).GetProperties(r.Context(), nil)
+	if file {
+		http.Redirect(w, r, link("accounts", r.PathValue("account"), "blob", r.PathValue("container"))+
+			string(query("name", path, "done", r.URL.Query().Get("done"))), http.StatusSeeOther)
+		return nil
+	}
+	return d.showDirectory(w, r, client, path, nil)
+}
+
+// isFile reports whether a path is that of a file.
+func isFile(r *http.Request, client *lake.Client, path string) (bool, error) {
+	if path == "" {
+		return false, nil
+	}
+	p, err := client.NewFileSystemClient(r.PathValue("container")).NewDirectoryClient(path).GetProperties(r.Context(), nil)
+	return ptr.Value(p.ResourceType) != "directory", err
+}
+
+// showDirectory shows a directory, with why a form of it was refused.
+func (d *dashboard) showDirectory(w http.ResponseWriter, r *http.Request, client *lake.Client, path string,
+	refused *problem) error {
+	account := r.PathValue("account")
+	data := lakePage{Container: r.PathValue("container"), Path: path}
+	var err error
+	if data.Lake, err = lakeAccessOf(r, client, path, refused); err != nil {
+		return err
+	}
+	data.Lake.Directory = true
+	// The root has the metadata of the container, which only the Blob endpoint shows.
+	if path == "" {
+		blobs, err := d.blobClient(r)
 		if err != nil {
 			return err
 		}
-		data.Directory = ptr.Value(p.ResourceType) == "directory"
-	}
-	if data.Directory {
-		o := &filesystem.ListPathsOptions{Prefix: ptr.Text(data.Path), MaxResults: to.Ptr(int32(pageSize)),
-			Marker: ptr.Text(q.Get("marker"))}
-		got, err := fs.NewListPathsPager(false, o).NextPage(r.Context())
-		if err != nil {
+		if data.Props, err = containerPropertiesOf(r.Context(), blobs, data.Container); err != nil {
 			return err
 		}
-		for _, p := range got.Paths {
-			e := laketool.EntryOf(p)
-			data.Rows = append(data.Rows, lakeRow{e, strings.TrimPrefix(strings.TrimPrefix(e.Path, data.Path), "/")})
-		}
-		data.Next = ptr.Value(got.Continuation)
 	}
-	here := link("accounts", account, "paths", data.Container)
-	steps := strings.Split(data.Path, "/")
+	o := &filesystem.ListPathsOptions{Prefix: ptr.Text(path), MaxResults: to.Ptr(int32(pageSize)),
+		Marker: ptr.Text(r.URL.Query().Get("marker"))}
+	got, err := client.NewFileSystemClient(data.Container).NewListPathsPager(false, o).NextPage(r.Context())
+	if err != nil {
+		return err
+	}
+	for _, p := range got.Paths {
+		e := laketool.EntryOf(p)
+		data.Rows = append(data.Rows, lakeRow{e, strings.TrimPrefix(strings.TrimPrefix(e.Path, path), "/")})
+	}
+	data.Next = ptr.Value(got.Continuation)
+	here, steps := link("accounts", account, "paths", data.Container), strings.Split(path, "/")
 	for i, step := range steps {
 		if step != "" {
 			data.Folders = append(data.Folders, crumb{step, here + string(query("path", strings.Join(steps[:i+1], "/")))})
 		}
 	}
-	return d.show(w, r, strings.Trim(data.Container+"/"+data.Path, "/"), crumbsOf(account, "containers"), data)
+	status := http.StatusOK
+	// A refused form comes back with its own status: scripts see the refusal, and people see their input again.
+	if refused != nil {
+		status = refused.status
+	}
+	return d.showStatus(w, r, status, strings.Trim(data.Container+"/"+path, "/"), crumbsOf(account, "containers"), data)
 }
 
-// changePaths makes, renames or deletes a directory or file, or changes its access control.
+// changePaths makes, renames or deletes a directory or file, or changes its access control. What the service refuses
+// is shown on the page of the path, with what was entered.
 func (d *dashboard) changePaths(w http.ResponseWriter, r *http.Request, client *lake.Client) error {
-	container, path, ctx := r.PathValue("container"), strings.Trim(r.URL.Query().Get("path"), "/"), r.Context()
-	fs, outcome := client.NewFileSystemClient(container), "saved"
-	parent, _, _ := cutLast(path)
-	var err error
-	switch action := r.PostFormValue("action"); action {
-	case "create":
-		name := strings.Trim(r.PostFormValue("name"), "/")
-		outcome = "created"
-		_, err = fs.NewDirectoryClient(strings.Trim(path+"/"+name, "/")).Create(ctx, &directory.CreateOptions{
-			AccessConditions: &directory.AccessConditions{ModifiedAccessConditions: &directory.ModifiedAccessConditions{
-				IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
-	case "access":
-		a := laketool.Access{Owner: strings.TrimSpace(r.PostFormValue("owner")),
-			Group: strings.TrimSpace(r.PostFormValue("group"))}
-		list := strings.Join(strings.Fields(r.PostFormValue("acl")), ",")
-		if r.PostFormValue("below") != "" {
-			if a.Owner+a.Group != "" {
-				err = laketool.SetAccess(ctx, client, container, path, a)
-			}
-			if err == nil {
-				_, _, err = laketool.ChangeBelow(ctx, client, container, path, laketool.Replace, list)
-			}
-			break
+	path := strings.Trim(r.URL.Query().Get("path"), "/")
+	next, outcome, err := changePath(r, client, path)
+	var refused *azcore.ResponseError
+	if errAs(err, &refused) && refused.StatusCode/100 == 4 || errors.Is(err, laketool.ErrFailures) {
+		p := explain(err)
+		if refused == nil {
+			p = problem{http.StatusConflict, err.Error(), "The others have the new list."}
 		}
-		a.ACL = list
-		err = laketool.SetAccess(ctx, client, container, path, a)
-	case "rename", "delete":
-		if path == "" {
-			return problem{http.StatusBadRequest, "A container itself cannot be renamed or deleted here",
-				"The page of its properties deletes it."}
+		if file, err := isFile(r, client, path); err != nil {
+			return err
+		} else if file {
+			return d.showBlob(w, r, path, &p)
 		}
-		if action == "rename" {
-			outcome = "renamed"
-			target := strings.Trim(r.PostFormValue("to"), "/")
-			if err = laketool.Move(ctx, client, container, path, target); err == nil {
-				path = target
-			}
-			break
-		}
-		outcome = "deleted"
-		if r.PostFormValue("kind") == "file" {
-			_, err = fs.NewFileClient(path).Delete(ctx, nil)
-		} else {
-			_, err = fs.NewDirectoryClient(path).Delete(ctx, nil)
-		}
-		path = parent
-	default:
-		return errAction
+		return d.showDirectory(w, r, client, path, &p)
 	}
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, link("accounts", r.PathValue("account"), "paths", container)+
-		string(query("path", path, "done", outcome)), http.StatusSeeOther)
+	http.Redirect(w, r, link("accounts", r.PathValue("account"), "paths", r.PathValue("container"))+
+		string(query("path", next, "done", outcome)), http.StatusSeeOther)
 	return nil
+}
+
+// changePath does what a form asks for. It returns the path of the page that is shown next, and the message on it.
+func changePath(r *http.Request, client *lake.Client, path string) (next, outcome string, err error) {
+	container, ctx := r.PathValue("container"), r.Context()
+	fs := client.NewFileSystemClient(container)
+	remove := func(path string, directory bool) error {
+		if directory {
+			_, err := fs.NewDirectoryClient(path).Delete(ctx, nil)
+			return err
+		}
+		_, err := fs.NewFileClient(path).Delete(ctx, nil)
+		return err
+	}
+	switch action := r.PostFormValue("action"); action {
+	case "create":
+		name := strings.Trim(r.PostFormValue("name"), "/")
+		_, err = fs.NewDirectoryClient(strings.Trim(path+"/"+name, "/")).Create(ctx, &directory.CreateOptions{
+			AccessConditions: &directory.AccessConditions{ModifiedAccessConditions: &directory.ModifiedAccessConditions{
+				IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+		return path, "created", err
+	case "owner":
+		now, err := laketool.GetAccess(ctx, client, container, path)
+		if err != nil {
+			return "", "", err
+		}
+		changed := func(field, now string) string { // "": as it is
+			if v := strings.TrimSpace(r.PostFormValue(field)); v != now {
+				return v
+			}
+			return ""
+		}
+		a := laketool.Access{Owner: changed("owner", now.Owner), Group: changed("group", now.Group),
+			Permissions: changed("permissions", now.Permissions)}
+		if a == (laketool.Access{}) {
+			return path, "saved", nil
+		}
+		return path, "saved", laketool.SetAccess(ctx, client, container, path, a)
+	case "access":
+		list := strings.Join(strings.Fields(r.PostFormValue("acl")), ",")
+		if r.PostFormValue("below") != "" {
+			_, _, err = laketool.ChangeBelow(ctx, client, container, path, laketool.Replace, list)
+			return path, "saved", err
+		}
+		return path, "saved", laketool.SetAccess(ctx, client, container, path, laketool.Access{ACL: list})
+	case "deleteChosen": // the names of directories end with a slash
+		return path, "deleted", removeChosen(r, func(name string) error {
+			return remove(strings.TrimSuffix(name, "/"), strings.HasSuffix(name, "/"))
+		})
+	case "rename", "delete":
+		if path == "" {
+			return "", "", problem{http.StatusBadRequest, "A container itself cannot be renamed or deleted here",
+				"Its properties, below the list, delete it."}
+		}
+		if action == "rename" {
+			target := strings.Trim(r.PostFormValue("to"), "/")
+			return target, "renamed", laketool.Move(ctx, client, container, path, target)
+		}
+		parent, _, _ := cutLast(path)
+		return parent, "deleted", remove(path, r.PostFormValue("kind") != "file")
+	}
+	return "", "", errAction
 }
 
 // cutLast cuts a path around its last slash.

@@ -14,6 +14,7 @@ import (
 
 // parquetRows are the first rows of a Parquet file, by Query Blob Contents.
 func (d *dashboard) parquetRows(ctx context.Context, address string) ([][]string, error) {
+	// One more than is shown, so that the page can say that there are more.
 	const request = `<?xml version="1.0" encoding="utf-8"?><QueryRequest><QueryType>SQL</QueryType><Expression>SELECT * FROM BlobStorage LIMIT 21</Expression>` +
 		`<InputSerialization><Format><Type>parquet</Type></Format></InputSerialization>` +
 		`<OutputSerialization><Format><Type>json</Type><JsonTextConfiguration><RecordSeparator>` + "\n" +
@@ -23,11 +24,13 @@ func (d *dashboard) parquetRows(ctx context.Context, address string) ([][]string
 		return nil, err
 	}
 	hr.Header.Set("x-ms-version", "2021-12-02")
+	// In this process, without signature: the transport is the account's own.
 	resp, err := d.Backend().Transport().RoundTrip(hr)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	// 21 rows may have cells of any size.
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
 	if err != nil {
 		return nil, err
@@ -53,6 +56,7 @@ func jsonRows(text []byte) (rows [][]string, err error) {
 		if err := json.Unmarshal(line, &object); err != nil {
 			return nil, err
 		}
+		// JSON objects have no order, so columns are sorted; the file's own order is not in the answer.
 		if head == nil {
 			for name := range object {
 				head = append(head, name)

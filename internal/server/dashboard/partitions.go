@@ -106,6 +106,8 @@ func (c *partitionCounter) count(ctx context.Context) error {
 		Filter: ptr.Text(c.filter)}
 	pager := c.client.NewListEntitiesPager(o)
 	for began := time.Now(); pager.More(); {
+		// The count reads entities: a limit of entities and one of time keep a page from reading a table of a hundred
+		// million.
 		if c.total >= c.entities || time.Since(began) > countedTime {
 			c.more = true
 			break
@@ -120,6 +122,7 @@ func (c *partitionCounter) count(ctx context.Context) error {
 				return err
 			}
 			n := len(c.rows)
+			// Entities come in the order of their keys, so a partition's are together and only the last row grows.
 			if n > 0 && c.rows[n-1].Key == e.PartitionKey {
 				c.rows[n-1].Count++
 			} else if n == c.partitions {
@@ -132,6 +135,7 @@ func (c *partitionCounter) count(ctx context.Context) error {
 		}
 	}
 	if n := len(c.rows); c.more && n > 0 {
+		// The scan ended within a partition: its number is a lower bound.
 		c.rows[n-1].AtLeast = true
 	}
 	c.more = c.more && len(c.rows) > 0

@@ -98,6 +98,7 @@ func TestClickPaths(t *testing.T) {
 		clicks        []string
 	}{
 		{"see the health", "Health", []string{"/ui/"}},
+		{"follow a message", "ID of a message", []string{"/ui/trace"}},
 		{"copy a connection string", "AccountKey", []string{"/ui/"}},
 		{"create a container", `value="create"`, []string{base + "containers"}},
 		{"upload a blob", "data-upload", []string{base + "containers", base + "containers/photos"}},
@@ -131,6 +132,8 @@ func TestClickPaths(t *testing.T) {
 		{"add a fault rule", "New rule", []string{"/ui/control"}},
 		{"reset the data", `value="reset"`, []string{"/ui/control"}},
 		{"see the time", "Time", []string{"/ui/control"}},
+		{"see other processes", "No process with workers", []string{base + "workers"}},
+		{"search", "begin with the text", []string{base + "search"}},
 		{"subscribe to events", "New subscription", []string{"/ui/events"}},
 	} {
 		s := s

@@ -45,16 +45,19 @@ func (d *dashboard) preview(ctx context.Context, client *blob.Client, p *blob.Ge
 	size, name := ptr.Value(p.ContentLength), client.URL()
 	name, _, _ = strings.Cut(name, "?")
 	kind, _, _ := mime.ParseMediaType(ptr.Value(p.ContentType))
+	// The browser loads it from its own address; "inline" serves it with headers that keep it from running as a page.
 	if images[kind] && size <= imageBytes {
 		return preview{Image: address + "&inline=1"}, nil
 	}
 	if size == 0 {
 		return preview{Note: "The blob is empty."}, nil
 	}
+	// The footer is at the end of the file, so the beginning is of no use; Query Blob Contents reads what is needed.
 	if path.Ext(name) == ".parquet" || kind == "application/vnd.apache.parquet" {
 		rows, err := d.parquetRows(ctx, name)
 		return preview{Rows: rows, Cut: len(rows) > previewRows}, err
 	}
+	// Only the beginning is read, however large the blob is.
 	got, err := client.DownloadStream(ctx, &blob.DownloadStreamOptions{Range: blob.HTTPRange{Count: previewBytes}})
 	if err != nil {
 		return preview{}, err

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -20,6 +21,9 @@ type problem struct {
 
 // Error implements error.
 func (p problem) Error() string { return p.what }
+
+// Help returns what helps; "" if that is not known.
+func (p problem) Help() string { return p.help }
 
 // helps hold what helps against errors of the services, by their code.
 var helps = map[string]string{
@@ -42,6 +46,11 @@ var helps = map[string]string{
 	"BlobImmutableDueToPolicy":    "An immutability policy or a legal hold protects the blob.",
 	"BlobNotFound":                "It may have been deleted meanwhile; the container's page shows deleted blobs as well.",
 	"ResourceNotFound":            "It may have been deleted meanwhile.",
+
+	"PathAlreadyExists": "Choose another name.",
+	"InvaldAccessControlList": "An entry is user::rwx, or user:ID:r-x; " +
+		"default: before it is for what is made later.",
+	"RenameDestinationParentPathNotFound": "Create the directory above the new name first.",
 }
 
 // explain turns an error into a problem.
@@ -71,12 +80,13 @@ func message(e *azcore.ResponseError) string {
 	var doc struct{ Message string }
 	var object struct {
 		Error struct{ Message struct{ Value string } } `json:"odata.error"`
+		Path  struct{ Message string }                 `json:"error"` // of the dfs endpoint
 	}
 	text := ""
 	if xml.Unmarshal(body, &doc) == nil {
 		text = doc.Message
 	} else if json.Unmarshal(body, &object) == nil {
-		text = object.Error.Message.Value
+		text = cmp.Or(object.Error.Message.Value, object.Path.Message)
 	}
 	text, _, _ = strings.Cut(text, "\n")
 	if text == "" {

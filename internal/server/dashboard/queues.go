@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
@@ -25,6 +26,7 @@ type queueRow struct {
 	// Visible and Hidden are the parts of Count; AtLeast says that more are visible, and Hidden is not known.
 	Visible, Hidden int
 	AtLeast         bool
+	SetAside        int // of Count, those that cannot be read
 	Oldest          time.Time
 	Poison          bool
 }
@@ -34,6 +36,7 @@ type queuesPage struct {
 	Rows         []queueRow
 	Prefix, Next string
 	Now          time.Time
+	Note         ownNote
 }
 
 func (queuesPage) template() string { return "queues" }
@@ -41,23 +44,30 @@ func (queuesPage) template() string { return "queues" }
 // queues lists the queues of an account.
 func (d *dashboard) queues(w http.ResponseWriter, r *http.Request, client *azqueue.ServiceClient) error {
 	q := r.URL.Query()
-	o := &azqueue.ListQueuesOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: ptr.Text(q.Get("prefix")),
-		Marker: ptr.Text(q.Get("marker"))}
-	got, err := client.NewListQueuesPager(o).NextPage(r.Context())
+	list, err := listShown(d, r, wire.Queue, func(name string) string { return name },
+		func(limit int32, marker string) (names []string, next string, err error) {
+			got, err := client.NewListQueuesPager(&azqueue.ListQueuesOptions{MaxResults: &limit,
+				Prefix: ptr.Text(q.Get("prefix")), Marker: ptr.Text(marker)}).NextPage(r.Context())
+			for _, item := range got.Queues {
+				names = append(names, ptr.Value(item.Name))
+			}
+			return names, ptr.Value(got.NextMarker), err
+		})
 	if err != nil {
 		return err
 	}
 	var rows []queueRow
-	for _, item := range got.Queues {
-		row := queueRow{Name: ptr.Value(item.Name)}
+	for _, name := range list.rows {
+		row := queueRow{Name: name}
 		row.Poison = strings.HasSuffix(row.Name, queuetool.PoisonSuffix)
 		one := client.NewQueueClient(row.Name)
-		total, visible, err := queuetool.Count(r.Context(), one)
+		n, err := queuetool.Count(r.Context(), one)
 		if err != nil {
 			continue // deleted meanwhile
 		}
-		row.Visible, row.Hidden, row.AtLeast = visible, max(0, total-visible), visible >= queuetool.MaxVisible
-		if row.Count = total; visible > 0 {
+		row.Visible, row.Hidden, row.AtLeast = n.Visible, max(0, n.Total-n.Visible), n.Visible >= queuetool.MaxVisible
+		row.Count, row.SetAside = n.Total, n.SetAside
+		if n.Visible > 0 {
 			if first, err := queuetool.Peek(r.Context(), one, 1); err == nil && len(first) > 0 {
 				row.Oldest = first[0].Inserted
 			}
@@ -66,7 +76,8 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request, client *azque
 	}
 	account := r.PathValue("account")
 	return d.show(w, r, "Queues", crumbsOf(account),
-		queuesPage{Rows: rows, Prefix: q.Get("prefix"), Next: ptr.Value(got.NextMarker), Now: d.Now()})
+		queuesPage{Rows: rows, Prefix: q.Get("prefix"), Next: list.next, Now: d.Now(),
+			Note: ownNote{list.hidden, list.own, q.Get("prefix")}})
 }
 
 // changeQueues creates a queue, or deletes those that are chosen.
@@ -97,13 +108,17 @@ type queuePage struct {
 	Queue, URL             string
 	Count, Visible, Hidden int
 	AtLeast                bool // more messages are visible
+	SetAside               int  // of Count, those that cannot be read
 	Rows                   []messageRow
 	After, Next            string // where the page and the next one begin
 	Origin                 string // the queue of a poison queue
 	Poison                 string // the poison queue of a queue
 	Poisoned               int64  // messages that it got in the last hour
 	Metadata               string
-	Chart                  *hourChart
+	Activity               bool    // there were messages in the span
+	Span, SpanTitle        string  // of the plots: "hour", "last hour"
+	Plots                  []*plot // messages, depth, age
+	Tiles                  []tile
 	Now                    time.Time
 }
 
@@ -117,16 +132,17 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request, service *azque
 	}
 	account, name := r.PathValue("account"), r.PathValue("queue")
 	client := service.NewQueueClient(name)
-	total, visible, err := queuetool.Count(r.Context(), client)
-	if err != nil {
-		return err
-	}
 	metadata, err := queueMetadata(r.Context(), service, name)
 	if err != nil {
 		return err
 	}
 	after := r.URL.Query().Get("after")
 	messages, next, err := queuetool.PeekPage(r.Context(), client, shownMessages, after)
+	if err != nil {
+		return err
+	}
+	// After the messages were read: by that the server learns which of them are damaged.
+	n, err := queuetool.Count(r.Context(), client)
 	if err != nil {
 		return err
 	}
@@ -138,15 +154,19 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request, service *azque
 		reasons = nil // the page is of use without them
 	}
 	now := d.Now()
-	chart := newHourChart("Messages", [2]string{"put", "deleted"}, d.Requests.queueHour(account, name))
-	chart.SecondIsGood = true
-	poisonName, poisoned := "", int64(0)
-	if origin == "" {
-		poisonName = name + queuetool.PoisonSuffix
-		for _, n := range d.Requests.queueHour(account, poisonName)[0] {
-			poisoned += n
+	if after == "" {
+		// The page knows what the next sample would find.
+		oldest := time.Duration(0)
+		if len(messages) > 0 && !messages[0].NextVisible.After(now) {
+			oldest = now.Sub(messages[0].Inserted)
 		}
+		d.Requests.history.sampled(queueName{account, name}, now, n.Total, oldest)
 	}
+	page := queuePage{Span: "hour"}
+	if r.URL.Query().Get("span") == lastDaySpan.Name {
+		page.Span = lastDaySpan.Name
+	}
+	d.Requests.draw(&page, queueName{account, name}, origin == "")
 	var rows []messageRow
 	for _, m := range messages {
 		row := messageRow{Message: m, Hidden: m.NextVisible.After(now)}
@@ -157,10 +177,11 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request, service *azque
 		}
 		rows = append(rows, row)
 	}
-	return d.show(w, r, name, crumbsOf(account, "queues"),
-		queuePage{Queue: name, Count: total, Visible: visible, AtLeast: visible >= queuetool.MaxVisible,
-			Hidden: max(0, total-visible), Rows: rows, Origin: origin, Metadata: metadata, Now: now, After: after,
-			Next: next, URL: client.URL(), Chart: chart, Poison: poisonName, Poisoned: poisoned})
+	page.Queue, page.URL, page.Metadata, page.Origin = name, client.URL(), metadata, origin
+	page.Count, page.Visible, page.Hidden, page.SetAside = n.Total, n.Visible, max(0, n.Total-n.Visible), n.SetAside
+	page.AtLeast = n.Visible >= queuetool.MaxVisible
+	page.Rows, page.After, page.Next, page.Now = rows, after, next, now
+	return d.show(w, r, name, crumbsOf(account, "queues"), page)
 }
 
 // maxText is the part of a message that the page of a queue shows, in bytes.
@@ -202,6 +223,7 @@ func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request, service 
 			return err
 		}
 		if word, ok := strings.CutSuffix(action, "Chosen"); ok {
+			// No message chosen must not become a filter that takes all of them.
 			if f.IDs = r.PostForm["chosen"]; len(f.IDs) == 0 {
 				return errNothingChosen
 			}
@@ -211,12 +233,14 @@ func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request, service 
 			_, err := queuetool.Purge(r.Context(), client, f)
 			return back(w, r, err, here, "purged")
 		}
+		// Only a poison queue has a queue to go back to.
 		origin, err := queuetool.Origin(name)
 		if err != nil {
 			return problem{http.StatusBadRequest, err.Error(), ""}
 		}
 		to := service.NewQueueClient(origin)
-		if _, err := to.Create(r.Context(), nil); err != nil {
+		// The queue may be gone by now. One with metadata answers 409, as the request has none: it exists.
+		if _, err := to.Create(r.Context(), nil); err != nil && !queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
 			return err
 		}
 		_, err = queuetool.Requeue(r.Context(), client, to, f, 0)

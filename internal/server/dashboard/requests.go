@@ -10,16 +10,15 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/minutes"
 )
 
 // The bounds of [Requests].
 const (
-	keptRequests = 1000 // requests
+	keptRequests = 1000 // requests of programs
+	keptQuiet    = 500  // requests of runtimes, which would otherwise push out the others
 	keptSeconds  = 300  // of rates
 	maxWaiting   = 256  // requests that wait for one reader of the live log
 	maxReaders   = 32
-	maxQueues    = 1000 // queues whose messages are counted
 	// keptHead is the length of the path, the query and the headers up to which they are kept whole, in bytes; each header
 	// counts headerCost more. Of a request with a longer head, the headers are left out and the texts are cut to keptText
 	// bytes: anyone can send heads of 256 KiB.
@@ -33,16 +32,17 @@ const (
 type Requests struct {
 	now func() time.Time
 
-	mu      sync.Mutex            // guards the next fields
-	last    int64                 // the number of the newest request
-	ring    [keptRequests]Request // Number is 0 where none is
-	seconds [keptSeconds]second
-	readers map[chan *Request]struct{}
-	queues  map[queueName]*minutes.Ring // 0: messages put, 1: deleted
-}
+	mu       sync.Mutex // guards the next fields
+	last     int64      // the number of the newest request
+	rings    [2]ring    // of programs, and of runtimes
+	hubs     map[queueName]bool
+	watchers int   // pages that follow
+	changes  int64 // requests that changed something, for pages that follow
+	seconds  [keptSeconds]second
+	readers  map[chan *Request]struct{}
 
-// queueName names a queue of an account.
-type queueName struct{ account, queue string }
+	history *history
+}
 
 // Request is one request that was answered.
 type Request struct {
@@ -70,8 +70,39 @@ type Request struct {
 	Message   string        // the error's
 	Details   []wire.Detail // the error's
 	Cut       bool          // the head was too long to be kept
+	Quiet     bool          // a runtime sent it of its own accord
+	Touched   []wire.Touch  // the messages
+	// BatchTable is the table of a transaction.
+	BatchTable string
+	Made       string        // the Location of what the request made, "" for none
+	Waited     time.Duration // that the client wanted to wait for a change, before Duration
 
 	header http.Header
+}
+
+// ring keeps the latest requests of a kind.
+type ring struct {
+	kept []Request
+	most int
+	n    int // requests so far
+}
+
+// add keeps a request in place of the oldest.
+func (r *ring) add(q Request) {
+	if len(r.kept) < r.most {
+		r.kept = append(r.kept, q)
+	} else {
+		r.kept[r.n%r.most] = q
+	}
+	r.n++
+}
+
+// at returns the i-th request, the newest being 0, or nil.
+func (r *ring) at(i int) *Request {
+	if i >= len(r.kept) {
+		return nil
+	}
+	return &r.kept[(r.n-1-i)%r.most]
 }
 
 // second holds what happened in one second.
@@ -84,7 +115,8 @@ type second struct {
 
 // NewRequests makes an empty log.
 func NewRequests(now func() time.Time) *Requests {
-	return &Requests{now: now, readers: make(map[chan *Request]struct{}), queues: make(map[queueName]*minutes.Ring)}
+	return &Requests{now: now, readers: make(map[chan *Request]struct{}), history: newHistory(),
+		rings: [2]ring{{most: keptRequests}, {most: keptQuiet}}, hubs: make(map[queueName]bool)}
 }
 
 // Observer returns Observe, or nil for a nil log.
@@ -97,7 +129,12 @@ func (l *Requests) Observer() func(*wire.Request, frontend.Outcome) {
 
 // Observe takes a request that was answered. It is for [frontend.Common.Observe].
 func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
-	l.observeQueue(r, o)
+	l.history.observe(r, l.now())
+	if len(r.Touched()) > 0 || o.Status/100 == 2 && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
+		l.mu.Lock()
+		l.changes++
+		l.mu.Unlock()
+	}
 	if r.System() {
 		return
 	}
@@ -106,7 +143,12 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 		Query: r.HTTP.URL.RawQuery, Host: r.HTTP.Host, Status: o.Status, Fault: r.Fault, Duration: o.Duration,
 		Sent: o.Written, Received: r.HTTP.ContentLength,
 		Client: r.HTTP.UserAgent(), From: r.HTTP.RemoteAddr, ID: r.ID, ClientID: r.ClientID, Version: r.VersionHeader,
-		Mechanism: o.Identity.Mechanism.String(), header: r.HTTP.Header}
+		Mechanism: o.Identity.Mechanism.String(), header: r.HTTP.Header,
+		Touched: slices.Clone(r.Touched()), BatchTable: r.BatchTable,
+		Waited: o.Waited}
+	if r.Operation == "InsertEntity" && r.Out != nil { // its path does not have the keys
+		q.Made = r.Out.Header().Get("Location")
+	}
 	if r.Failure != nil {
 		q.Code, q.Message, q.Details = r.Failure.Code, r.Failure.Message, r.Failure.Details
 	}
@@ -118,7 +160,11 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 	defer l.mu.Unlock()
 	l.last++
 	q.Number = l.last
-	l.ring[q.Number%keptRequests] = q
+	if q.Quiet = l.background(&q); q.Quiet {
+		l.rings[1].add(q)
+	} else {
+		l.rings[0].add(q)
+	}
 	s := &l.seconds[now%keptSeconds]
 	if s.unix != now {
 		*s = second{unix: now}
@@ -140,48 +186,11 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 	}
 }
 
-// observeQueue counts messages that are put and deleted, by roles inside the server as well.
-func (l *Requests) observeQueue(r *wire.Request, o frontend.Outcome) {
-	kind, counted := map[string]int{"PutMessage": 0, "DeleteMessage": 1}[r.Operation]
-	if !counted || r.Service != wire.Queue || o.Status/100 != 2 {
-		return
-	}
-	queue, _, _ := strings.Cut(strings.TrimPrefix(r.RawPath, "/"), "/")
-	name := queueName{r.Account, queue}
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ring := l.queues[name]
-	if ring == nil {
-		for other := range l.queues { // one is forgotten for it
-			if len(l.queues) < maxQueues {
-				break
-			}
-			delete(l.queues, other)
-		}
-		ring = new(minutes.Ring)
-		l.queues[queueName{strings.Clone(r.Account), strings.Clone(queue)}] = ring
-	}
-	ring.Add(now, kind, 1)
-}
-
-// queueHour returns how many messages were put into a queue, and deleted, in each of the last sixty minutes.
-func (l *Requests) queueHour(account, queue string) (counts [2][]int64) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ring := l.queues[queueName{account, queue}]
-	if ring == nil {
-		ring = new(minutes.Ring)
-	}
-	return [2][]int64{ring.List(now, 0), ring.List(now, 1)}
-}
-
 // cut leaves out the headers, and copies the beginning of each text, so that the rest is not kept.
 func (q *Request) cut() {
 	q.Cut, q.header = true, nil
 	for _, text := range []*string{&q.Method, &q.Path, &q.Query, &q.Host, &q.Client, &q.ClientID, &q.Version, &q.Account,
-		&q.Message} {
+		&q.Message, &q.Made} {
 		*text = strings.Clone((*text)[:min(len(*text), keptText)])
 	}
 	details := q.Details
@@ -196,12 +205,12 @@ func (q *Request) cut() {
 func (l *Requests) Latest(f RequestFilter, limit int, before int64) (list []*Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	newest := l.last
-	if before > 0 {
-		newest = min(newest, before-1)
-	}
-	for n := newest; n > 0 && n > l.last-keptRequests && len(list) < limit; n-- {
-		if q := &l.ring[n%keptRequests]; f.takes(q) {
+	for next := l.newestFirst(f.Quiet); len(list) < limit; {
+		q := next()
+		if q == nil {
+			break
+		}
+		if (before <= 0 || q.Number < before) && f.takes(q) {
 			found := *q
 			list = append(list, &found)
 		}
@@ -209,17 +218,38 @@ func (l *Requests) Latest(f RequestFilter, limit int, before int64) (list []*Req
 	return list
 }
 
+// newestFirst returns a function that returns the kept requests, those of runtimes only with quiet, and nil after the
+// last. l.mu is held meanwhile.
+func (l *Requests) newestFirst(quiet bool) func() *Request {
+	var at [2]int
+	return func() *Request {
+		a, b := l.rings[0].at(at[0]), (*Request)(nil)
+		if quiet {
+			b = l.rings[1].at(at[1])
+		}
+		if a == nil || b != nil && b.Number > a.Number {
+			at[1]++
+			return b
+		}
+		at[0]++
+		return a
+	}
+}
+
 // Get returns a request by its x-ms-request-id, or nil.
 func (l *Requests) Get(id string) *Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.ring {
-		if q := &l.ring[i]; q.Number != 0 && q.ID == id {
+	for next := l.newestFirst(true); ; {
+		q := next()
+		if q == nil {
+			return nil
+		}
+		if q.ID == id {
 			found := *q
 			return &found
 		}
 	}
-	return nil
 }
 
 // follow returns a channel of the requests from now on, and what ends it; nil if there are too many readers.
@@ -270,37 +300,6 @@ func (l *Requests) Rates() (r Rates) {
 		r.Mean = time.Duration(nanos / int64(requests))
 	}
 	return r
-}
-
-// RequestFilter chooses requests; empty fields choose all.
-type RequestFilter struct {
-	Service string
-	Account string
-	Failed  bool   // with an error, or without a response
-	Polling bool   // with Failed, also polls of what does not exist
-	Text    string // in the operation, path, error code, client, request ids or status
-}
-
-func (f *RequestFilter) takes(q *Request) bool {
-	if q.Number == 0 || f.Service != "" && f.Service != q.Service || f.Account != "" && f.Account != q.Account ||
-		f.Failed && (q.Status != 0 && q.Status < 400 || !f.Polling && q.polls()) {
-		return false
-	}
-	if f.Text == "" {
-		return true
-	}
-	text := strings.ToLower(f.Text)
-	return slices.ContainsFunc([]string{q.Operation, q.Method, q.Path, q.Code, q.Client, q.ID, q.ClientID, q.Fault,
-		q.StatusText()}, func(s string) bool {
-		return strings.Contains(strings.ToLower(s), text)
-	})
-}
-
-// polls reports whether a worker has looked into a queue, container or table that does not exist, which it does again
-// and again.
-func (q *Request) polls() bool {
-	follows := len(q.header["X-Lazuli-After"]) > 0 // a list of blobs or entities, of a trigger
-	return q.Status == http.StatusNotFound && (follows || q.Operation == "GetMessages" || q.Operation == "PeekMessages")
 }
 
 // secrets are the headers that are not shown.

@@ -41,10 +41,12 @@ func counting(ctx context.Context, s *size, page func(context.Context) (more boo
 	return nil
 }
 
-// containerSize counts the blobs of a container, without snapshots and versions.
+// containerSize counts the blobs of a container, or those below ?path=, without snapshots and versions. Directories are
+// not counted.
 func (d *dashboard) containerSize(w http.ResponseWriter, r *http.Request, client *service.Client) error {
 	pages := client.NewContainerClient(r.PathValue("container")).NewListBlobsFlatPager(
-		&container.ListBlobsFlatOptions{MaxResults: to.Ptr[int32](5000)})
+		&container.ListBlobsFlatOptions{MaxResults: to.Ptr[int32](5000), Prefix: ptr.Text(r.URL.Query().Get("path")),
+			Include: container.ListBlobsInclude{Metadata: true}})
 	var s size
 	err := counting(r.Context(), &s, func(ctx context.Context) (bool, error) {
 		got, err := pages.NextPage(ctx)
@@ -52,6 +54,10 @@ func (d *dashboard) containerSize(w http.ResponseWriter, r *http.Request, client
 			return false, err
 		}
 		for _, b := range got.Segment.BlobItems {
+			// A directory of a hierarchical container is a blob with this metadata, and has no size of its own.
+			if ptr.Value(b.Metadata["hdi_isfolder"]) == "true" {
+				continue
+			}
 			s.Items++
 			if b.Properties != nil {
 				s.Bytes += ptr.Value(b.Properties.ContentLength)
@@ -62,6 +68,7 @@ func (d *dashboard) containerSize(w http.ResponseWriter, r *http.Request, client
 	if err != nil {
 		return err
 	}
+	// A plus sign: counting ended at its limit, and the number is a lower bound.
 	if s.Text = sizeText(s.Bytes); s.More {
 		s.Text += "+"
 	}

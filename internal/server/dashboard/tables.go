@@ -25,24 +25,28 @@ import (
 type tablesPage struct {
 	Names []string
 	Next  string
+	Note  ownNote
 }
 
 func (tablesPage) template() string { return "tables" }
 
 // tables lists the tables of an account.
 func (d *dashboard) tables(w http.ResponseWriter, r *http.Request, client *aztables.ServiceClient) error {
-	q := r.URL.Query()
-	o := &aztables.ListTablesOptions{Top: to.Ptr(int32(pageSize)), NextTableName: ptr.Text(q.Get("marker"))}
-	got, err := client.NewListTablesPager(o).NextPage(r.Context())
+	list, err := listShown(d, r, wire.Table, func(name string) string { return name },
+		func(limit int32, marker string) (names []string, next string, err error) {
+			got, err := client.NewListTablesPager(&aztables.ListTablesOptions{Top: &limit,
+				NextTableName: ptr.Text(marker)}).NextPage(r.Context())
+			for _, t := range got.Tables {
+				names = append(names, ptr.Value(t.Name))
+			}
+			return names, ptr.Value(got.NextTableName), err
+		})
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, t := range got.Tables {
-		names = append(names, ptr.Value(t.Name))
-	}
 	account := r.PathValue("account")
-	return d.show(w, r, "Tables", crumbsOf(account), tablesPage{Names: names, Next: ptr.Value(got.NextTableName)})
+	return d.show(w, r, "Tables", crumbsOf(account), tablesPage{Names: list.rows, Next: list.next,
+		Note: ownNote{list.hidden, list.own, ""}})
 }
 
 // changeTables creates a table, or deletes those that are chosen.
@@ -84,6 +88,7 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request, service *aztab
 	if filter != "" {
 		o.Filter = &filter
 	}
+	// An empty key is a key: Has, not a comparison with "".
 	if q.Has("pk") {
 		o.NextPartitionKey, o.NextRowKey = to.Ptr(q.Get("pk")), to.Ptr(q.Get("rk"))
 	}
@@ -91,6 +96,7 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request, service *aztab
 	got, err := service.NewClient(name).NewListEntitiesPager(o).NextPage(r.Context())
 	var e *azcore.ResponseError
 	switch {
+	// A wrong filter is shown above the empty table, so that it can be corrected; any other error is the page's.
 	case errAs(err, &e) && e.StatusCode == http.StatusBadRequest && filter != "":
 		p := explain(err)
 		data.Problem = &p
@@ -102,6 +108,7 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request, service *aztab
 		return err
 	}
 	data.Columns, data.Rows = columns, rows
+	// Either of the two continues: the first entity of a partition may have an empty row key.
 	if ptr.Value(got.NextPartitionKey) != "" || ptr.Value(got.NextRowKey) != "" {
 		data.Next = string(query("filter", filter, "pk", ptr.Value(got.NextPartitionKey), "rk", ptr.Value(got.NextRowKey)))
 	}
@@ -124,6 +131,7 @@ func grid(entities [][]byte) (columns []string, rows []entityRow, err error) {
 		}
 		all = append(all, cells)
 		for _, c := range cells {
+			// Entities of a table may have different properties; a thousand columns are no page.
 			if !system(c.Name) && len(columns) < maxColumns && !slices.Contains(columns, c.Name) {
 				columns = append(columns, c.Name)
 			}
@@ -140,6 +148,7 @@ func grid(entities [][]byte) (columns []string, rows []entityRow, err error) {
 			case "Timestamp":
 				row.Timestamp = c.Value
 			default:
+				// A property beyond maxColumns has no column. The page of the entity shows it.
 				if i := slices.Index(columns, c.Name); i >= 0 {
 					c.Value, _ = clip(c.Value, maxCell)
 					row.Cells[i] = c
@@ -173,6 +182,7 @@ func cellsOf(text []byte) (cells []cell, err error) {
 			return nil, err
 		}
 		key, _ := name.(string)
+		// An annotation may come before or after its property, so types are collected and applied at the end.
 		if property, ok := strings.CutSuffix(key, "@odata.type"); ok {
 			types[property] = strings.TrimPrefix(fmt.Sprint(v), "Edm.")
 			continue
@@ -185,6 +195,7 @@ func cellsOf(text []byte) (cells []cell, err error) {
 		case bool:
 			c.Type = "Boolean"
 		case json.Number:
+			// Without an annotation a number is an Int32 or a Double, as the text of it says: UseNumber kept it.
 			c.Type = "Int32"
 			if strings.ContainsAny(v.String(), ".eEN") {
 				c.Type = "Double"

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"net/url"
 	"path"
 	"strconv"
@@ -33,9 +34,13 @@ func parsePages() map[string]*template.Template {
 // functions hold what templates can call.
 var functions = template.FuncMap{
 	"bytes": sizeText, "ago": ago, "ahead": short, "agoShort": func(t, now time.Time) string { return short(now.Sub(t)) },
-	"when": when, "url": link, "query": query, "count": count, "plural": plural,
+	"when":   func(t time.Time) template.HTML { return timeElement(t, "date", when(t)) },
+	"clock":  func(t time.Time) template.HTML { return timeElement(t, "clock", t.UTC().Format("15:04:05.000")) },
+	"minute": func(t time.Time) template.HTML { return timeElement(t, "minute", t.UTC().Format("15:04")) },
+	"url":    link, "query": query, "count": count, "plural": plural,
 	"plural64": func(n int64, noun string) string { return plural(int(n), noun) }, "ms": milliseconds, "until": until,
-	"took":  took,
+	"statusClass": func(status string) string { return statusClasses[status] },
+	"took":        took, "hm": func(t time.Time) string { return t.UTC().Format("15:04") },
 	"words": strings.Fields, "below": below, "choice": choice, "int64": func(n int) int64 { return int64(n) },
 	"entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(ptr.Value(t), now) },
 	"safequery": func(encoded string) template.URL { return template.URL(encoded) }, // of url.Values.Encode
@@ -80,6 +85,16 @@ func when(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
+// timeElement is a time with its text in UTC, which the script replaces if a person wants local time. In an attribute
+// of a tag the text alone is left. form is the script's form of it: date, clock or minute.
+func timeElement(t time.Time, form, text string) template.HTML {
+	if t.IsZero() {
+		return ""
+	}
+	return template.HTML(`<time datetime="` + t.UTC().Format("2006-01-02T15:04:05.000Z") + `" data-form="` + form + `">` +
+		text + `</time>`)
+}
+
 // ago is the time since t.
 func ago(t, now time.Time) string {
 	if t.IsZero() {
@@ -118,10 +133,13 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
-// took is a duration that may be short: in milliseconds up to 10 s.
+// took is a duration that may be short: "12.5 ms", "7.5 s", "2 min 3 s".
 func took(d time.Duration) string {
-	if d < 10*time.Second {
+	switch {
+	case d < time.Second:
 		return milliseconds(d)
+	case d < time.Minute:
+		return strconv.FormatFloat(max(1, math.Floor(d.Seconds()*10)/10), 'f', 1, 64) + " s" // 59.96 s is not 60.0 s
 	}
 	return short(d)
 }

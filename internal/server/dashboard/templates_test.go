@@ -13,7 +13,9 @@ import (
 var models = []model{accountPage{}, accountsPage{}, blobPage{}, confirmPage{}, containerPage{}, containersPage{},
 	controlPage{}, durableEntitiesPage{}, durableEntityPage{}, entityPage{}, errorPage{}, eventsPage{}, functionPage{},
 	functionsPage{}, homePage{}, hubPage{}, hubsPage{}, instancePage{}, invocationPage{}, lakePage{}, partitionsPage{},
-	queuePage{}, queuesPage{}, requestPage{}, requestsPage{}, sasPage{}, schedulesPage{}, tablePage{}, tablesPage{},
+	jobPage{}, jobsPage{}, queuePage{}, queueSchedulesPage{}, queuesPage{}, requestPage{}, requestsPage{}, sasPage{},
+	processesPage{}, searchPage{},
+	schedulesPage{}, tablePage{}, tablesPage{}, tracePage{},
 	workerPage{}, workersPage{}}
 
 // TestTemplatesFollowTheirModels compares each template with the model of its page, branches included that no page of a

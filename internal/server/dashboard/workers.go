@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// report is the part of a workers.Report that the pages show.
+// report is the part of a adminhttp.Report that the pages show.
 type report struct {
 	Functions []workerFunction
 }
 
-// workerFunction is a workers.FunctionReport.
+// workerFunction is a adminhttp.Function.
 type workerFunction struct {
 	Host, Name, Trigger, Queue           string
 	Paused                               bool

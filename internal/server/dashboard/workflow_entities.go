@@ -125,11 +125,13 @@ func scheduleOf(e durableEntity) schedule {
 		var object map[string]json.RawMessage
 		if json.Unmarshal(text, &object) != nil {
 			var quoted string
+			// Some SDKs store the state as a JSON text in a JSON text.
 			if json.Unmarshal(text, &quoted) != nil || json.Unmarshal([]byte(quoted), &object) != nil {
 				return
 			}
 		}
 		for name, member := range object {
+			// The members of the configuration come to the same level, as SDKs have them inside or outside of it.
 			if name = strings.ToLower(strings.ReplaceAll(name, "_", "")); strings.Contains(name, "configuration") {
 				walk(member)
 			} else if text := (workflowState{}).Text(member); text != "" {

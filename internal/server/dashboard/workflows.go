@@ -32,18 +32,23 @@ const (
 	hubStep       = 250
 )
 
+// hubsTime bounds the time in which the instances of hubs are counted for one page.
+const hubsTime = 2 * time.Second
+
 // hubRow is a task hub in the list.
 type hubRow struct {
 	TaskHubName    string
 	CreatedAt      time.Time
 	PartitionCount int
+	Summary        *hubSummary // nil: not counted
 }
 
-// hubsPage holds the task hubs of an account.
+// hubsPage holds the task hubs of an account, the newest first.
 type hubsPage struct {
-	Rows []hubRow
-	Next string
-	Now  time.Time
+	Rows     []hubRow
+	Statuses []string
+	Next     string
+	Now      time.Time
 }
 
 func (hubsPage) template() string { return "hubs" }
@@ -70,8 +75,16 @@ func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request, client *service
 			break
 		}
 	}
+	slices.SortStableFunc(rows, func(a, b hubRow) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	for i, begun := 0, time.Now(); i < len(rows) && time.Since(begun) < hubsTime; i++ {
+		// A hub whose instances cannot be read, such as one of another engine, has its page, which says why.
+		if s, err := d.summarize(r, rows[i].TaskHubName); err == nil {
+			rows[i].Summary = &s
+		}
+	}
 	account := r.PathValue("account")
-	return d.show(w, r, "Workflows", crumbsOf(account), hubsPage{Rows: rows, Next: marker, Now: d.Now()})
+	return d.show(w, r, "Workflows", crumbsOf(account),
+		hubsPage{Rows: rows, Statuses: hubStatuses, Next: marker, Now: d.Now()})
 }
 
 // readHub reads what a container says of its task hub. Other containers can have such a name, too.
@@ -127,79 +140,6 @@ type workflowEvent struct {
 	ScheduledTime, FireAt                                      *time.Time
 }
 
-// bar is the place of a step in the time of an instance, in thousandths.
-type bar struct{ From, Width int }
-
-// timelineRow is a step on the page of an instance.
-type timelineRow struct {
-	workflowEvent
-	After time.Duration // since the first step
-	Took  time.Duration // of a task
-	// Due is when the timer that was set fires, since the first step; Idle says that the workflow ended before.
-	Due  time.Duration
-	Idle bool
-	bar
-}
-
-// Class returns the style of the step.
-func (t timelineRow) Class() string {
-	if strings.HasSuffix(t.EventType, "Failed") || t.OrchestrationStatus == "Failed" {
-		return "bad"
-	}
-	return statusClasses[t.OrchestrationStatus]
-}
-
-// stepNames describe the steps of a history to people, by their names in the SDKs.
-var stepNames = map[string]string{
-	"ExecutionStarted": "started", "ExecutionCompleted": "ended", "ExecutionTerminated": "terminated",
-	"ExecutionSuspended": "suspended", "ExecutionResumed": "resumed", "ExecutionRewound": "rewound",
-	"TaskScheduled": "activity runs", "TaskCompleted": "activity done", "TaskFailed": "activity failed",
-	"TimerCreated": "timer set", "TimerFired": "timer fired", "EventRaised": "event received", "EventSent": "event sent",
-	"SubOrchestrationInstanceCreated":   "child workflow runs",
-	"SubOrchestrationInstanceCompleted": "child workflow done",
-	"SubOrchestrationInstanceFailed":    "child workflow failed",
-	"ContinueAsNew":                     "began again",
-	"EntityOperationCalled":             "entity called", "EntityOperationSignaled": "entity signalled",
-	"EntityOperationCompleted": "entity answered", "EntityOperationFailed": "entity failed",
-	"EntityLockRequested": "lock asked for", "EntityLockGranted": "lock granted", "EntityUnlockSent": "unlocked",
-}
-
-// What describes the step to people.
-func (t timelineRow) What() string { return cmp.Or(stepNames[t.EventType], t.EventType) }
-
-// shownSteps bounds the steps that a page shows.
-const shownSteps = 1000
-
-// timeline places the steps of a history between its first and its last one.
-func timeline(events []workflowEvent) []timelineRow {
-	if len(events) == 0 {
-		return nil
-	}
-	first := events[0].Timestamp
-	last := events[len(events)-1].Timestamp
-	whole := max(last.Sub(first), 1)
-	over := events[len(events)-1].EventType == "ExecutionCompleted"
-	rows := make([]timelineRow, 0, len(events))
-	for _, e := range events[max(0, len(events)-shownSteps):] {
-		row := timelineRow{workflowEvent: e, After: max(0, e.Timestamp.Sub(first))}
-		if e.FireAt != nil && e.EventType == "TimerCreated" {
-			row.Due = max(0, e.FireAt.Sub(first))
-			row.Idle = over && !slices.ContainsFunc(events, func(f workflowEvent) bool {
-				return f.EventType == "TimerFired" && f.FireAt != nil && f.FireAt.Equal(*e.FireAt)
-			})
-		}
-		began := e.Timestamp
-		if e.ScheduledTime != nil {
-			began = *e.ScheduledTime
-			row.Took = e.Timestamp.Sub(began)
-		}
-		row.From = int(max(0, began.Sub(first)) * 990 / whole)
-		row.Width = max(10, int(e.Timestamp.Sub(began)*990/whole))
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 // hubPage holds the instances of a task hub.
 type hubPage struct {
 	Hub                      string
@@ -209,6 +149,7 @@ type hubPage struct {
 	Unmatched                []unmatchedWork
 	Summary                  hubSummary
 	Next                     string
+	Incomplete               bool // not all instances were looked through for the newest
 	Now                      time.Time
 }
 
@@ -217,7 +158,8 @@ func (hubPage) template() string { return "hub" }
 // hub is the page of a hub's instances.
 func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	query := url.Values{"top": {fmt.Sprint(pageSize)}, "showInput": {"false"}, "details": {"true"}}
+	// Inputs may be megabytes each; the list does not show them.
+	query := url.Values{"top": {fmt.Sprint(pageSize)}, "showInput": {"false"}, "details": {"true"}, "order": {"newest"}}
 	for name, parameter := range map[string]string{"status": "runtimeStatus", "prefix": "instanceIdPrefix",
 		"workflow": "workflow"} {
 		if v := q.Get(name); v != "" {
@@ -236,7 +178,7 @@ func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	summary, err := d.summarize(r)
+	summary, err := d.summarize(r, r.PathValue("hub"))
 	if err != nil {
 		return err
 	}
@@ -246,7 +188,8 @@ func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 			Versions:  slices.ContainsFunc(rows, func(s workflowState) bool { return s.Version != "" }),
 			Parents:   slices.ContainsFunc(rows, func(s workflowState) bool { return s.ParentInstanceID != "" }),
 			Unmatched: unmatched, Workflow: q.Get("workflow"), Summary: summary,
-			Next: got.header.Get("X-Ms-Continuation-Token"), Now: d.Now()})
+			Next:       got.header.Get("X-Ms-Continuation-Token"),
+			Incomplete: got.header.Get("X-Lazuli-Incomplete") != "", Now: d.Now()})
 }
 
 // hubStatuses are the statuses that instances can have, in the order of the page.
@@ -260,10 +203,13 @@ type hubSummary struct {
 	LastHour            struct{ Ended, Failed []int64 }
 }
 
+// Count returns the number of instances with a status.
+func (s hubSummary) Count(status string) string { return atLeast(s.Statuses[status], s.More) }
+
 // Counts returns the numbers of instances by status.
 func (s hubSummary) Counts() (list []property) {
 	for _, status := range hubStatuses {
-		list = append(list, property{status, atLeast(s.Statuses[status], s.More)})
+		list = append(list, property{status, s.Count(status)})
 	}
 	return list
 }
@@ -272,14 +218,14 @@ func (s hubSummary) Counts() (list []property) {
 func (s hubSummary) Names() []string { return slices.Sorted(maps.Keys(s.Workflows)) }
 
 // Chart draws the instances that ended.
-func (s hubSummary) Chart() *hourChart {
+func (s hubSummary) Chart() *plot {
 	return newHourChart("Ended instances", [2]string{"completed or terminated", "failed"},
 		[2][]int64{s.LastHour.Ended, s.LastHour.Failed})
 }
 
-// summarize counts the instances of the page's hub.
-func (d *dashboard) summarize(r *http.Request) (s hubSummary, err error) {
-	got, err := d.workflowCall(r, http.MethodGet, []string{"summary"}, nil, "", "")
+// summarize counts the instances of a hub.
+func (d *dashboard) summarize(r *http.Request, hub string) (s hubSummary, err error) {
+	got, err := d.hubCall(r, hub, http.MethodGet, []string{"summary"}, nil, "", "")
 	if err != nil {
 		return s, err
 	}
@@ -328,6 +274,7 @@ type instancePage struct {
 	Hub        string
 	State      workflowState
 	Steps      []timelineRow
+	Graph      *graph // nil: it has neither a parent nor children
 	Count      int    // of all steps
 	Unreadable string // why the history is not shown
 	Now        time.Time
@@ -341,6 +288,8 @@ func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
 	path := []string{"instances", id}
 	got, err := d.workflowCall(r, http.MethodGet, path, url.Values{"showHistory": {"true"}, "showHistoryOutput": {"true"},
 		"details": {"true"}}, "", "")
+	// A history that is damaged must not hide the instance: its state is asked for without it, and the page says what
+	// cannot be read.
 	unreadable := ""
 	var p problem
 	if errAs(err, &p) && p.status == http.StatusInternalServerError {
@@ -354,9 +303,13 @@ func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
 	if err := json.Unmarshal(got.body.Bytes(), &state); err != nil {
 		return err
 	}
+	graph, err := d.graphOf(r, id)
+	if err != nil {
+		return err
+	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
 	return d.show(w, r, id, crumbsOf(account, "workflows", hub),
-		instancePage{Hub: hub, State: state, Steps: timeline(state.HistoryEvents), Count: len(state.HistoryEvents),
+		instancePage{Hub: hub, State: state, Steps: timeline(state, d.Now()), Count: len(state.HistoryEvents), Graph: graph,
 			Unreadable: unreadable, Now: d.Now()})
 }
 
@@ -370,6 +323,7 @@ func (d *dashboard) changeInstance(w http.ResponseWriter, r *http.Request) error
 	path := []string{"instances", id}
 	switch {
 	case action == "raise":
+		// An event without data has null, which each SDK reads as its nil.
 		data := cmp.Or(strings.TrimSpace(r.PostFormValue("data")), "null")
 		if !json.Valid([]byte(data)) {
 			return problem{http.StatusBadRequest, "The data of the event is not JSON",
@@ -386,6 +340,7 @@ func (d *dashboard) changeInstance(w http.ResponseWriter, r *http.Request) error
 	case instanceActions[action] != "":
 		query := url.Values{"reason": {r.PostFormValue("reason")}}
 		if action == "restart" {
+			// The same ID: the page stays at the instance that was restarted.
 			query = url.Values{"restartWithNewInstanceId": {"false"}}
 		}
 		if _, err := d.workflowCall(r, http.MethodPost, append(path, action), query, "", ""); err != nil {
@@ -413,11 +368,16 @@ var workflowHelps = map[int]problem{
 // workflowCall sends a request to the management API of the hub in the page's path.
 func (d *dashboard) workflowCall(r *http.Request, method string, path []string, query url.Values, body,
 	continuation string) (*answer, error) {
+	return d.hubCall(r, r.PathValue("hub"), method, path, query, body, continuation)
+}
+
+// hubCall sends a request to the management API of a hub of the page's account.
+func (d *dashboard) hubCall(r *http.Request, hub, method string, path []string, query url.Values, body,
+	continuation string) (*answer, error) {
 	account, err := d.accountOf(r)
 	if err != nil {
 		return nil, err
 	}
-	hub := r.PathValue("hub")
 	if d.Workflows == nil {
 		return nil, problem{http.StatusNotImplemented, "This server shows no workflows", ""}
 	}
@@ -430,6 +390,7 @@ func (d *dashboard) workflowCall(r *http.Request, method string, path []string, 
 	}
 	path = slices.Clone(path)
 	for i, p := range path {
+		// An empty element would make another path, such as that of all instances, which DELETE purges.
 		if path[i] = url.PathEscape(p); p == "" {
 			return nil, problem{http.StatusBadRequest, "A name is missing",
 				"The workflow, the event and the instance have names."}
@@ -449,6 +410,8 @@ func (d *dashboard) workflowCall(r *http.Request, method string, path []string, 
 	if a.status/100 == 2 {
 		return a, nil
 	}
+	// The API answers in this process and its errors are for programs; those that people cause have a sentence of their
+	// own.
 	if p, ok := workflowHelps[a.status]; ok {
 		return nil, p
 	}

@@ -62,6 +62,11 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 			err := ctx.WaitForSingleEvent("approved", -1).Await(&answer)
 			return answer, err
 		},
+		"parent": func(ctx *task.OrchestrationContext) (any, error) {
+			one, two := ctx.CallSubOrchestrator("child"), ctx.CallSubOrchestrator("child")
+			return nil, errors.Join(one.Await(nil), two.Await(nil))
+		},
+		"child": func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("reserve").Await(nil) },
 		"fails": func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("break").Await(nil) },
 	} {
 		err = errors.Join(err, r.AddOrchestratorN(name, o))
@@ -128,6 +133,55 @@ func TestWorkflowPages(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, status, want)
 		}
 	}
+}
+
+// Lists show what is a person's; what a task hub keeps is shown when asked for. The list of hubs counts instances.
+func TestResourcesOfHubsAreHidden(t *testing.T) {
+	t.Parallel()
+	f := openFlows(t)
+	for _, c := range []struct{ list, name string }{{"queues", "other-control-00"}, {"queues", "orders-poison"},
+		{"queues", "orders"}, {"tables", "SalesHistory"}, {"containers", "tea-leases"}} {
+		f.post(base+c.list, "action", "create", "name", c.name)
+		f.shows(base+c.list, c.name)
+	}
+	for list, name := range map[string]string{"queues": "orders-control-00", "tables": "OrdersHistory",
+		"containers": "orders-leases"} {
+		if page := f.get(base + list); strings.Contains(page, ">"+name+"<") || !strings.Contains(page, "hidden") {
+			t.Errorf("%s of the hub are shown: %s", list, page)
+		}
+		f.shows(base+list+"?own=1", ">"+name+"<", "Hide them")
+	}
+	if page := f.get(base + "queues?prefix=orders-"); !strings.Contains(page, "orders-poison") ||
+		!strings.Contains(page, "?own=1&amp;prefix=orders-") {
+		t.Error(page)
+	}
+	f.start("order", "one", "")
+	f.start("fails", "two", "")
+	f.becomes("one", "Running")
+	f.becomes("two", "Failed")
+	f.shows(base+"workflows", `<td data-label="Instances" class="number">2</td>`,
+		`<td data-label="Failed" class="number bad"><a href="/ui/accounts/devstoreaccount1/workflows/Orders?status=Failed">1</a>`)
+}
+
+// Workflows that start others are drawn, with a link to each; the newest instance stands first in the list.
+func TestTreeOfWorkflows(t *testing.T) {
+	t.Parallel()
+	f := openFlows(t)
+	f.start("parent", "z", "")
+	f.becomes("z", "Completed")
+	f.shows(instancePage("z"), "Parents and children", `aria-current="page"`, instancePage("z:0000"), "M220 26H244V26H268",
+		"M220 26H244V90H268")
+	f.shows(instancePage("z:0000"), instancePage("z"))
+	f.start("order", "y", "")
+	f.becomes("y", "Running")
+	if page := f.get(ordersHub); strings.Index(page, ">y</a>") > strings.Index(page, ">z</a>") {
+		t.Error("the newest instance is not the first")
+	}
+	if page := f.get(instancePage("y")); strings.Contains(page, "Parents and children") {
+		t.Error("a workflow without parents and children has a graph")
+	}
+	check.Eventually(t, func() bool { return strings.Contains(f.get(instancePage("y")), "waits for an event") },
+		"the page says that the workflow waits")
 }
 
 // Entities and their messages, versions, and work that no worker takes: here, the entities.

@@ -122,6 +122,7 @@ func checkAdvanced(list []AdvancedFilter) error {
 	if len(list) > maxAdvanced {
 		return invalid("advancedFilters: want at most %d", maxAdvanced)
 	}
+	// Limits of Event Grid: 25 filters, and 25 values over all of them.
 	count := 0
 	for i := range list {
 		f := &list[i]
@@ -131,6 +132,7 @@ func checkAdvanced(list []AdvancedFilter) error {
 			return invalid("advancedFilters: there is no operator %q", f.OperatorType)
 		case f.Key == "" || len(f.Key) > maxSubject || !knownKey(f.Key):
 			return invalid("advancedFilters: key %q is not id, topic, subject, eventType, dataVersion or data.NAME", f.Key)
+		// Each operator takes either one value or a list, and no operator ignores what it was given.
 		case f.Value != nil && len(f.Values) > 0, o.kind == "" && len(f.values()) > 0, o.kind != "" &&
 			len(f.values()) == 0, o.single && f.Value == nil,
 			!o.single && f.Value != nil:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
+	blobrecord "github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
 // The types of the Blob service's events that Event Grid has.
@@ -56,7 +57,7 @@ var apis = map[string][2]string{
 }
 
 // apiOf is the operation of an event as Event Grid names it.
-func apiOf(b *blobsvc.Event) string {
+func apiOf(b *blobrecord.Event) string {
 	names, ok := apis[b.Operation]
 	switch {
 	case !ok:
@@ -100,7 +101,7 @@ func eventOf(n *eventlog.Entry) (e Event, ok bool, err error) {
 		e, err = ofChange(n)
 		return e, err == nil, err
 	}
-	b, err := blobsvc.EventOf(n)
+	b, err := blobrecord.DecodeEvent(eventlog.Key(n.Account, n.Number), n.Record)
 	if err != nil {
 		return e, false, err
 	}
@@ -109,7 +110,7 @@ func eventOf(n *eventlog.Entry) (e Event, ok bool, err error) {
 }
 
 // ofBlob returns the event of a change of a blob.
-func ofBlob(b *blobsvc.Event) (e Event, ok bool) {
+func ofBlob(b *blobrecord.Event) (e Event, ok bool) {
 	kind := blobTypes[b.Type()]
 	switch {
 	case kind == "", kind == BlobCreated && !slices.Contains(creators, b.Operation):

@@ -126,7 +126,7 @@ func (h *hook) events() (list []string) {
 // fixture is a stack with events.
 type fixture struct {
 	*testing.T
-	stack *server.Stack
+	stack *server.Server
 	clock *clock.Clock
 	blobs *azblob.Client
 }

@@ -16,10 +16,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 )
 
 // Config configures a [Manager].
@@ -52,7 +52,7 @@ var (
 	ErrExists   = eventlog.ErrSubscriptionExists
 	ErrNotFound = eventlog.ErrSubscriptionNotFound
 	// ErrNotHere means that another node of the cluster delivers events now.
-	ErrNotHere = blobsvc.ErrNotWorker
+	ErrNotHere = replica.ErrNotWorker
 	// ErrTooMany means that the server has as many subscriptions as it can.
 	ErrTooMany = fmt.Errorf("the server has %d event subscriptions, and can have no more", maxSubscriptions)
 	// ErrHost means that the server may not call the host of a webhook.
@@ -316,11 +316,14 @@ type Flushed struct {
 // Flush waits until all events that were logged so far are finished: delivered, dead-lettered or dropped. Events that
 // wait for another attempt get one at once. If ctx ends first, it fails with [ErrUndelivered].
 func (m *Manager) Flush(ctx context.Context) (Flushed, error) {
+	// The end is fixed first: events that are logged during the wait are not waited for, or a busy account would never be
+	// flushed.
 	last, err := m.Log.LastNumber()
 	if err != nil {
 		return Flushed{}, err
 	}
 	left := Flushed{}
+	// First all lanes get their push, then each is waited for: one slow endpoint does not delay the others.
 	for _, r := range m.all() {
 		r.mu.Lock()
 		r.lane.hurry()
@@ -336,6 +339,7 @@ func (m *Manager) Flush(ctx context.Context) (Flushed, error) {
 		}
 		s := r.status()
 		left.Undelivered[s.Account+"/"+s.Name] = s.LastError
+		// An endpoint that was never validated gets no event, so its last error is empty.
 		if s.State != Succeeded {
 			left.Undelivered[s.Account+"/"+s.Name] = "the endpoint has not been validated"
 		}
@@ -392,7 +396,9 @@ func (m *Manager) trim() {
 			return
 		case <-m.trims:
 		}
+		// An event is removed when all subscriptions of the account have read it.
 		for account, upTo := range m.trimmable() {
+			// Trim removes a bounded number at a time, so that writers get the store in between.
 			for more := trimmed[account] < upTo; more && m.ctx.Err() == nil; {
 				var err error
 				if more, err = m.Log.Trim(account, upTo); err != nil {
@@ -404,6 +410,7 @@ func (m *Manager) trim() {
 				}
 			}
 		}
+		// At most once a pause: each delivery would otherwise be followed by a write to the store.
 		select {
 		case <-m.ctx.Done():
 			return

@@ -69,6 +69,7 @@ func (r result) outcome() string {
 	switch {
 	case r.ok():
 		return "Delivered"
+	// Names before times, as a resolver that does not answer is both.
 	case errors.As(r.err, &dns):
 		return "ResolutionError"
 	case errors.Is(r.err, context.DeadlineExceeded) || isTimeout(r.err):

@@ -90,6 +90,7 @@ func (s Subscription) Check() error { return s.normalize() }
 
 // normalize sets defaults and checks every field.
 func (s *Subscription) normalize() error {
+	// Defaults first: the checks below see what is stored.
 	for _, d := range []struct {
 		field *string
 		value string
@@ -110,6 +111,7 @@ func (s *Subscription) normalize() error {
 		{"maxEventsPerBatch", &s.MaxEventsPerBatch, 5000, 1},
 		{"preferredBatchSizeInKilobytes", &s.PreferredBatchSize, 1024, 64},
 	} {
+		// 0 is "not given" in JSON; Event Grid has no zero among these either.
 		if *n.field == 0 {
 			*n.field = n.otherwise
 		}

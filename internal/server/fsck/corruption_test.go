@@ -206,7 +206,7 @@ type clients struct {
 	blobs  *azblob.Client
 }
 
-func connect(t *testing.T, s *server.Stack) clients {
+func connect(t *testing.T, s *server.Server) clients {
 	t.Helper()
 	once := azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}
 	tableCred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
@@ -264,7 +264,7 @@ type corpus struct {
 func makeCorpus(t *testing.T, relaxed, large bool) (all corpus) {
 	t.Helper()
 	all.stopped = filepath.Join(t.TempDir(), "data")
-	start := func() *server.Stack {
+	start := func() *server.Server {
 		t.Helper()
 		s, err := server.Start(server.Config{Location: all.stopped, Relaxed: relaxed, Accounts: scoped(t)})
 		if err != nil {

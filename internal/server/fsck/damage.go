@@ -10,13 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/printable"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/offline"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
+	tablestate "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // contents reports the files that are not what the manifest says. With Options.Repair, files that were swapped go back
@@ -28,14 +30,17 @@ func (c *check) contents(problems []datadir.Problem) error {
 		}
 		return nil
 	}
+	// Files that are each other's are swapped, as by a copy in the wrong order: putting them back loses nothing.
 	swapped := map[string]string{}
 	for _, p := range problems {
 		if p.Is != "" {
 			swapped[p.File] = p.Is
 		}
 	}
+	// Each pair comes twice in the list. The deletes below keep the second from swapping them back.
 	for _, p := range problems {
 		c.found(Warning, p.File, "%s", p.What)
+		c.shortLog = c.shortLog || strings.HasPrefix(p.File, "queues/")
 		path := filepath.Join(c.dir.Path(), p.File)
 		switch other := swapped[p.File]; {
 		case other != "" && swapped[other] == p.File:
@@ -45,12 +50,14 @@ func (c *check) contents(problems []datadir.Problem) error {
 			delete(swapped, p.File)
 			delete(swapped, other)
 			c.repaired("%s and %s: were swapped, and are in their places again", p.File, other)
+		// What belongs to another folder cannot be used here, and is kept: it may be all that is left of the other one.
 		case p.Foreign && other == "" && exists(path):
 			if err := c.setAside(p.File); err != nil {
 				return err
 			}
 			c.lost("%s: %s", p.File, p.Lost)
 			c.repaired("%s: is another file, and is in %s", p.File, c.aside())
+		// An older file of this folder is accepted; what was written after it is lost.
 		case !p.Foreign:
 			c.lost("%s: %s, what was in it beyond that", p.File, p.Lost)
 		}
@@ -77,13 +84,14 @@ func (c *check) setAside(name string) error {
 	if err := disk.MkdirAll(c.aside(), 0o700); err != nil {
 		return err
 	}
+	path := filepath.Join(c.dir.Path(), name)
 	for _, beside := range []string{"", "-log0", "-log1", "-mark"} {
-		err := os.Rename(filepath.Join(c.dir.Path(), name+beside), filepath.Join(c.aside(), filepath.Base(name)+beside))
+		err := os.Rename(path+beside, filepath.Join(c.aside(), filepath.Base(name)+beside))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(c.dir.Path()))
+	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(filepath.Dir(path)))
 }
 
 // database reads a database and its log byte by byte, before anything opens it, and repairs it if Options.Repair is
@@ -234,11 +242,11 @@ func (c *check) named(name string, fn func(of func(store.Bucket, []byte) string)
 	path := filepath.Join(c.dir.Path(), name)
 	switch path { // an error is that of a file that cannot be opened
 	case c.dir.Tables():
-		_ = tablesvc.Describe(path, once)
+		_ = tablestate.Describe(path, once)
 	case c.dir.Blobs():
-		_ = blobsvc.Describe(path, func(n *blobsvc.Names) { once(n.Of) })
+		_ = offline.Describe(path, func(n *offline.Names) { once(n.Of) })
 	case c.dir.QueueState():
-		_ = queuesvc.Describe(path, once)
+		_ = queuestate.Describe(path, once)
 	}
 	if !called {
 		fn(func(b store.Bucket, key []byte) string { return fmt.Sprintf("%s, key %q", b, key) })
@@ -294,7 +302,7 @@ func (c *check) unlessReported(where string, damaged bool) func(error) {
 
 // extents repairs extents that a server would refuse to open if Options.Repair is set, and reports them otherwise.
 func (c *check) extents() error {
-	refs := func(yield func(extent.Ref) bool) error { return blobsvc.References(c.dir.Blobs(), yield) }
+	refs := func(yield func(extent.Ref) bool) error { return offline.References(c.dir.Blobs(), yield) }
 	if err := c.listedExtents(); err != nil {
 		return err
 	}
@@ -302,7 +310,7 @@ func (c *check) extents() error {
 		return nil // the check of the blobs finds them
 	}
 	// Content that only the log of the database has is not damaged.
-	if err := blobsvc.Recover(c.dir.Blobs(), c.dir.Extents()); err != nil {
+	if err := replica.Recover(c.dir.Blobs(), c.dir.Extents()); err != nil {
 		return err
 	}
 	n, err := extent.Repair(c.dir.Extents(), filepath.Join(c.aside(), "extents"), refs,
@@ -353,9 +361,9 @@ func (c *check) aside() string {
 
 // lost notes that a repair could not keep something.
 func (c *check) lost(format string, args ...any) {
-	c.report.Lost = append(c.report.Lost, fmt.Sprintf(format, args...))
+	c.report.Lost = append(c.report.Lost, printable.Line(fmt.Sprintf(format, args...)))
 }
 
 func (c *check) repaired(format string, args ...any) {
-	c.report.Repaired = append(c.report.Repaired, fmt.Sprintf(format, args...))
+	c.report.Repaired = append(c.report.Repaired, printable.Line(fmt.Sprintf(format, args...)))
 }

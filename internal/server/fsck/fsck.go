@@ -12,17 +12,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
+	"github.com/lazuli-storage/lazuli/internal/printable"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/offline"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
+	tablestate "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
+	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
 
 // Options configure Check. The zero value is valid.
@@ -44,14 +49,20 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 		o.MaxFindings = 1000
 	}
 	begun := time.Now()
+	// Locked until the end: a server that starts meanwhile would change what is read.
 	dir, problems, err := datadir.Examine(path, o.Repair)
 	if err != nil {
 		return nil, err
 	}
 	c := &check{ctx: ctx, dir: dir, o: o, report: Report{Path: dir.Path(), Findings: []Finding{}}}
+	if ahead := dir.Ahead(begun); ahead > 0 {
+		c.found(Warning, "data folder", "it was written by a clock that was %s ahead of this one: expiry and "+
+			"retention may last longer by as much", ahead.Round(time.Second))
+	}
 	if err := c.contents(problems); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
+	// In this order, since later parts need what earlier ones found: blobs name the scopes that must exist.
 	for _, part := range []struct {
 		name string
 		run  func() error
@@ -59,11 +70,14 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {datadir.ScopesFile, c.scopes},
 		{"queues", c.queues}, {"cluster", c.cluster},
 	} {
+		// A panic on damaged data becomes a finding of its part, and the other parts are checked.
 		if err := c.contained(part.name, part.run); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}
 	}
 	if o.Repair {
+		// Last: the manifest then describes the repaired files. After a failure the old one still says that something is
+		// wrong.
 		if err := dir.Accept(); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}
@@ -81,6 +95,8 @@ type check struct {
 
 	asideName string // see aside
 	follows   bool   // the database that was repaired last still follows its replicated log
+	// shortLog is set in a repair if a file of the queues' log is missing, or shorter than at the last stop.
+	shortLog bool
 	// lostLast has what the last repair of a database lost.
 	lostLast []store.Loss
 
@@ -88,16 +104,20 @@ type check struct {
 }
 
 func (c *check) found(s Severity, where, format string, args ...any) {
-	if s == Error {
+	switch s {
+	case Error:
 		c.report.Errors++
-	} else {
+	case Warning:
 		c.report.Warnings++
+	case Note:
+		c.report.Notes++
 	}
 	if len(c.report.Findings) >= c.o.MaxFindings {
 		c.report.Omitted++
 		return
 	}
-	c.report.Findings = append(c.report.Findings, Finding{s, where, fmt.Sprintf(format, args...)})
+	c.report.Findings = append(c.report.Findings,
+		Finding{s, printable.Line(where), printable.Line(fmt.Sprintf(format, args...))})
 }
 
 // contained runs one part of the check. A checker may panic on damage: contained reports that as a finding.
@@ -117,7 +137,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 // names are the expected entries of a data folder, except for the logs of the databases, which exist after a crash.
 var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "queues.db", "extents", "queues", "cluster",
 	datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile,
-	datadir.SearchFolder}
+	store.MarksFile, datadir.SearchFolder, datadir.HistoryFile, datadir.HistoryFile + sumfile.PartSuffix}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {
@@ -126,7 +146,7 @@ func (c *check) names() error {
 		return err
 	}
 	for _, e := range entries {
-		base, isLog := e.Name(), false
+		base, isLog := strings.CutPrefix(e.Name(), "mark-")
 		for _, beside := range []string{"-log", "-mark"} {
 			if name, _, ok := strings.Cut(e.Name(), beside); ok {
 				base, isLog = name, true
@@ -165,18 +185,18 @@ func exists(path string) bool {
 }
 
 func (c *check) tables() error {
-	damaged, err := c.database(c.dir.Tables(), tablesvc.Buckets(), nil)
+	damaged, err := c.database(c.dir.Tables(), tablestate.Buckets(), nil)
 	if err != nil || absent(c.dir.Tables()) {
 		return err
 	}
 	report := c.unlessReported("tables.db", damaged)
 	if c.o.Repair && !c.ofNode() {
 		before, note := c.records(c.dir.Tables())
-		if err := tablesvc.Repair(c.dir.Tables(), tablesvc.RepairOptions{Before: before, Note: note}); err != nil {
+		if err := tablestate.Repair(c.dir.Tables(), tablestate.RepairOptions{Before: before, Note: note}); err != nil {
 			report(err)
 		}
 	}
-	db, err := tablesvc.Open(c.dir.Tables(), store.Options{ReadOnly: true})
+	db, err := tablestate.OpenFile(c.dir.Tables(), store.Options{ReadOnly: true})
 	if err != nil {
 		report(err)
 		return nil
@@ -186,13 +206,27 @@ func (c *check) tables() error {
 		report(err)
 		return nil
 	}
-	n, err := tablesvc.Check(db, func(f tablesvc.Finding) { c.found(Error, f.Where, "%s", f.Problem) })
+	problem := func(f tablestate.Finding) { c.found(Error, f.Where, "%s", f.Problem) }
+	// A checkpoint is written a chunk at a time: of one that was interrupted, records may lack what they refer to.
+	if c.isView(c.dir.Tables()) && db.Unfinished() {
+		c.found(Note, "tables.db", "a checkpoint was interrupted: the node applies the changes again that it gets from the "+
+			"other nodes; whether records fit to each other was not checked")
+		problem = func(tablestate.Finding) {}
+	}
+	n, err := tablestate.Check(db, tablestate.Values{Properties: properties.Check, Policies: properties.CheckPolicies},
+		problem)
 	if err != nil {
 		report(err)
 	}
 	c.report.Tables.Tables, c.report.Tables.Entities = n.Tables, n.Entities
 	c.report.Tables.Bytes, _ = db.Size() // cannot fail on an open file
 	return nil
+}
+
+// isView reports whether a database is that of a node, which other nodes can make again.
+func (c *check) isView(path string) bool {
+	s, err := store.ReadState(path)
+	return err == nil && s.Replicated
 }
 
 // sizeOf returns the size of the files in a folder.
@@ -207,7 +241,7 @@ func sizeOf(folder string) (n int64) {
 }
 
 func (c *check) blobs() error {
-	damaged, err := c.database(c.dir.Blobs(), blobsvc.Buckets(), extent.NewRestorer(c.dir.Extents(), nil, false))
+	damaged, err := c.database(c.dir.Blobs(), record.Buckets(), extent.NewRestorer(c.dir.Extents(), nil, false))
 	if err != nil {
 		return err
 	}
@@ -220,7 +254,7 @@ func (c *check) blobs() error {
 	}
 	if c.o.Repair && !c.ofNode() { // the records of a node are those of its cluster
 		before, note := c.records(c.dir.Blobs())
-		if err := blobsvc.Repair(c.dir.Blobs(), blobsvc.RepairOptions{Doubtful: blobsvc.Doubtful(c.lostLast),
+		if err := offline.Repair(c.dir.Blobs(), offline.RepairOptions{Doubtful: offline.Doubtful(c.lostLast),
 			Before: before, Note: note}); err != nil {
 			report(err)
 		}
@@ -230,7 +264,11 @@ func (c *check) blobs() error {
 		total := sizeOf(c.dir.Extents())
 		progress = func(read int64) { c.o.Progress(read, total) }
 	}
-	a, err := blobsvc.CheckWithProgress(c.dir.Blobs(), c.dir.Extents(), report, progress)
+	o := offline.CheckOptions{Report: report, Progress: progress}
+	if c.isView(c.dir.Blobs()) {
+		o.Note = func(what string) { c.found(Note, "blobs.db", "%s", what) }
+	}
+	a, err := offline.Check(c.dir.Blobs(), c.dir.Extents(), o)
 	if err != nil {
 		report(err)
 	}
@@ -246,7 +284,7 @@ func (c *check) blobs() error {
 
 // scopes checks the keys of encryption scopes.
 func (c *check) scopes() error {
-	err := blobsvc.CheckScopes(c.dir.EncryptionScopes())
+	err := encryption.CheckScopes(c.dir.EncryptionScopes())
 	if err != nil && c.o.Repair {
 		c.found(Warning, datadir.ScopesFile, "%v", err)
 		c.lost("%s: the keys of all encryption scopes; content of blobs that they encrypt cannot be read", datadir.ScopesFile)
@@ -289,7 +327,7 @@ func (c *check) queues() (err error) {
 	if path := c.dir.QueueState(); absent(path) && (exists(path) || exists(c.dir.Queues())) {
 		err = c.noQueueFile()
 	} else {
-		damaged, err = c.database(path, queuesvc.Buckets(), nil)
+		damaged, err = c.database(path, queuestate.Buckets(), nil)
 	}
 	if err == nil && len(c.report.Repaired) > repairs && !c.follows {
 		err = c.withoutLog()
@@ -299,7 +337,7 @@ func (c *check) queues() (err error) {
 	}
 	report := c.unlessReported("queues.db", damaged)
 	lost := 0
-	db, err := queuesvc.OpenFolder(c.dir.QueueState(), c.dir.Queues(), func(d jetstreamfiles.Damage) {
+	db, err := queuestate.OpenFolder(c.dir.QueueState(), c.dir.Queues(), func(d jetstreamfiles.Damage) {
 		switch {
 		case d.Torn:
 			return
@@ -314,11 +352,14 @@ func (c *check) queues() (err error) {
 	if err != nil && !damaged && c.queueLogUnusable(err) {
 		// What the file has is complete up to a point. Only the end of the log may have had more.
 		lost++
-		db, err = store.Open(c.dir.QueueState(), store.Options{Buckets: queuesvc.Buckets(), ReadOnly: true})
+		db, err = store.Open(c.dir.QueueState(), store.Options{Buckets: queuestate.Buckets(), ReadOnly: true})
 	}
 	if err != nil {
 		report(err)
 		return nil
+	}
+	if c.shortLog {
+		lost++ // its records alone do not show that: a log that was cut at its beginning, or its end, is whole
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := db.Check(report); err != nil {
@@ -336,7 +377,7 @@ func (c *check) queues() (err error) {
 	if err := c.repairQueues(db); err != nil {
 		return err
 	}
-	fresh, err := store.Open(c.dir.QueueState(), store.Options{Buckets: queuesvc.Buckets(), ReadOnly: true})
+	fresh, err := store.Open(c.dir.QueueState(), store.Options{Buckets: queuestate.Buckets(), ReadOnly: true})
 	if err != nil {
 		report(err)
 		return nil
@@ -344,9 +385,12 @@ func (c *check) queues() (err error) {
 	return errors.Join(c.queueRecords(fresh, report), fresh.Close())
 }
 
+// queueValues check what the state of the queues does not know.
+var queueValues = queuestate.Values{Properties: properties.Check, Policies: properties.CheckPolicies}
+
 // queueRecords checks and counts the records of queues.
 func (c *check) queueRecords(db *store.DB, report func(error)) error {
-	counts, err := queuesvc.Check(db, report)
+	counts, err := queuestate.Check(db, queueValues, report)
 	if err != nil {
 		report(err)
 	}
@@ -372,7 +416,7 @@ func (c *check) withoutLog() error {
 		return nil
 	}
 	first := uint64(0)
-	found, err := queuesvc.ReadLog(c.dir.Queues(), func(m jetstreamfiles.Record) error {
+	found, err := queuestate.ReadLog(c.dir.Queues(), func(m jetstreamfiles.Record) error {
 		first = cmp.Or(first, m.Sequence)
 		return nil
 	})
@@ -381,7 +425,7 @@ func (c *check) withoutLog() error {
 	case whole && absent(c.dir.QueueState()):
 		c.lost("queues.db: queues and messages that its log does not have, if there were any")
 		c.repaired("queues.db: a start makes it again from its log")
-		return nil
+		return c.forgetLogEnd()
 	case absent(c.dir.QueueState()):
 		c.lost("queues.db: all queues and messages")
 	default:
@@ -389,6 +433,21 @@ func (c *check) withoutLog() error {
 	}
 	c.repaired("queues: what is left of their log is in %s; a start makes a new one", c.aside())
 	return c.setAside("queues")
+}
+
+// forgetLogEnd sets aside what says where a log of the queues that has lost its end has ended. JetStream would number
+// new messages from there on, and the log would have a gap, which the start refuses. It makes the files again.
+func (c *check) forgetLogEnd() error {
+	if !c.shortLog {
+		return nil
+	}
+	return filepath.WalkDir(c.dir.Queues(), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() != "index.db" {
+			return err
+		}
+		name, err := filepath.Rel(c.dir.Path(), path)
+		return errors.Join(err, c.setAside(name))
+	})
 }
 
 // queueLogUnusable reports that the log of the queues does not fit to their file: it is missing, or ends or begins
@@ -409,6 +468,18 @@ func (c *check) queueLogUnusable(err error) bool {
 	return true
 }
 
+// lostRecords returns the keys of the records that the last repair of a database has lost, by bucket. Ranges of records
+// of unknown number are not among them.
+func (c *check) lostRecords() map[string][][]byte {
+	keys := map[string][][]byte{}
+	for _, l := range c.lostLast {
+		if l.Values == 1 && l.From != nil && l.To == nil {
+			keys[string(l.Bucket)] = append(keys[string(l.Bucket)], l.From)
+		}
+	}
+	return keys
+}
+
 // repairQueues makes a file of what can be read of the queues, without a log. The damaged log and the file that needs
 // it are moved aside.
 func (c *check) repairQueues(db *store.DB) error {
@@ -419,7 +490,7 @@ func (c *check) repairQueues(db *store.DB) error {
 	err := db.Extract(fresh)
 	if err == nil {
 		_, note := c.records(c.dir.QueueState())
-		err = queuesvc.Repair(fresh, note)
+		err = queuestate.Repair(fresh, queueValues, c.lostRecords(), note)
 	}
 	if err != nil {
 		return fmt.Errorf("repair the queues: %w", err)
@@ -428,7 +499,8 @@ func (c *check) repairQueues(db *store.DB) error {
 		return err
 	}
 	// The old file is of no use without its log: the log goes first.
-	for _, path := range []string{c.dir.Queues(), c.dir.QueueState(), c.dir.QueueState() + "-mark"} {
+	for _, path := range []string{c.dir.Queues(), c.dir.QueueState(), c.dir.QueueState() + "-mark",
+		store.Witness(c.dir.QueueState())} {
 		to := filepath.Join(c.aside(), filepath.Base(path))
 		if exists(to) { // from the repair of the file before: the damaged one is kept
 			to += "-repaired"

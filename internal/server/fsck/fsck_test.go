@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
@@ -87,6 +88,20 @@ func checkDir(t *testing.T, dir string) *Report {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// A folder that was written by a clock that was ahead is clean, with a warning.
+func TestFolderOfAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	dir := populate(t)
+	at := time.Now().Add(24 * time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "blobs.db"), at, at); err != nil {
+		t.Fatal(err)
+	}
+	r := checkDir(t, dir)
+	if !r.Clean || r.Warnings != 1 || !strings.Contains(r.Findings[0].What, "ahead of this one") {
+		t.Errorf("findings: %v", r.Findings)
+	}
 }
 
 func TestCleanFolder(t *testing.T) {
@@ -307,7 +322,7 @@ func TestRepairCountsWhatIsLost(t *testing.T) {
 	config := server.Config{Location: dir, Relaxed: true}
 	s, err := server.Start(config)
 	must.OK(t, err)
-	people := func(s *server.Stack) *aztables.Client {
+	people := func(s *server.Server) *aztables.Client {
 		t.Helper()
 		cred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 		must.OK(t, err)
@@ -386,5 +401,19 @@ func TestFindingsAreBounded(t *testing.T) {
 	}
 	if r := c.report; len(r.Findings) != 2 || r.Omitted != 3 || r.Errors != 5 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestEachLossIsReportedOnce damages the texts of all messages: a repair names each of them, and does not count them
+// again when it puts their queue in order.
+func TestEachLossIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	dir := populate(t)
+	path := filepath.Join(dir, "queues.db")
+	p := must.Must(os.ReadFile(path))(t)
+	must.OK(t, os.WriteFile(path, bytes.ReplaceAll(p, []byte("hello"), []byte("hullo")), 0o600)) // in former pages as well
+	r := must.Must(Check(t.Context(), dir, Options{Repair: true}))(t)
+	if len(r.Lost) != 7 || !r.Clean || r.Queues.Messages != 0 {
+		t.Errorf("lost: %q, clean %v, %d messages are left; want 7, true, 0", r.Lost, r.Clean, r.Queues.Messages)
 	}
 }

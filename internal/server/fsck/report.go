@@ -15,6 +15,8 @@ const (
 	Error Severity = "error"
 	// Warning is a harmless irregularity.
 	Warning Severity = "warning"
+	// Note is what the folder of a node of a cluster lacks, and the node gets from the other nodes: nothing is wrong.
+	Note Severity = "note"
 )
 
 // Finding is one problem.
@@ -40,6 +42,7 @@ type Report struct {
 	Clean    bool      `json:"clean"`
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
+	Notes    int       `json:"notes,omitempty"`
 	Findings []Finding `json:"findings"`
 	// Omitted is the number of findings beyond Options.MaxFindings.
 	Omitted int `json:"omitted,omitempty"`
@@ -118,6 +121,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	// A folder that was repaired is clean and not complete: a script must not read only the first word.
 	if r.Clean && len(r.Lost) > 0 {
 		_, err := fmt.Fprintf(w, "repaired, and NOT complete: %d losses, %d warnings\n", len(r.Lost), r.Warnings)
 		return err

@@ -17,13 +17,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	must "github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // lakeStack is a server whose account has a hierarchical namespace.
 type lakeStack struct {
-	*server.Stack
+	*server.Server
 	t *testing.T
 }
 
@@ -89,9 +90,20 @@ func (s lakeStack) files() map[string]string {
 	return all
 }
 
-// plantTree makes a folder with a tree of files whose contents differ, and returns the paths by content.
-func plantTree(t *testing.T) (folder string, files map[string]string) {
+// plantTree makes a folder with a tree of files whose contents differ, and returns the paths by content. One directory
+// of the tree is deleted; the background that removes it does parts steps, each for one directory. There are eight of
+// them. The caller runs no other test beside this.
+func plantTree(t *testing.T, parts int) (folder string, files map[string]string) {
 	t.Helper()
+	const collecting = "lake/collecting"
+	var plan *fault.Plan
+	plan = fault.NewPlan(fault.Rule{Point: collecting, Do: func(fault.Name) error {
+		if plan.Hits(collecting) >= parts {
+			return fault.ErrInjected
+		}
+		return nil
+	}})
+	defer fault.Activate(plan)()
 	folder = filepath.Join(t.TempDir(), "data")
 	s := startLake(t, folder)
 	s.must("PUT", "/files?resource=filesystem", "")
@@ -103,6 +115,7 @@ func plantTree(t *testing.T) (folder string, files map[string]string) {
 	}
 	s.must("PATCH", "/files/directory-1?action=setAccessControl", "", "x-ms-permissions", "0711")
 	s.must("DELETE", "/files/directory-9?recursive=true", "")
+	must.Eventually(t, func() bool { return plan.Hits(collecting) >= parts }, "%d removed parts", parts)
 	files = s.files()
 	if len(files) != 270 {
 		t.Fatalf("%d files", len(files))
@@ -115,8 +128,17 @@ func plantTree(t *testing.T) (folder string, files map[string]string) {
 // repair leaves a clean folder, in which each file can be read, at its place or in lost+found, or is reported as lost.
 // LAZULI_CORRUPTIONS=all overwrites every page.
 func TestTreesWithoutAPage(t *testing.T) {
-	t.Parallel()
-	folder, want := plantTree(t)
+	// A removal of which one part of eight is done, and one that is over.
+	for _, parts := range []int{1, 8} {
+		folder, want := plantTree(t, parts)
+		t.Run(fmt.Sprintf("%d parts", parts), func(t *testing.T) {
+			t.Parallel()
+			treesWithoutAPage(t, folder, want)
+		})
+	}
+}
+
+func treesWithoutAPage(t *testing.T, folder string, want map[string]string) {
 	image := imageOf(t, folder)
 	db := image["blobs.db"]
 	pages := len(db.used) / 4096

@@ -211,11 +211,13 @@ func parse(text []byte, fallback string) (*Seed, error) {
 		Faults   []map[string]any   `yaml:"faults"`
 		Events   []map[string]any   `yaml:"events"`
 	}
+	// An empty file is an empty seed.
 	if err := config.UnmarshalYAML(text, &doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	s := &Seed{accounts: doc.Accounts}
 	if !doc.Content.empty() {
+		// Content outside of accounts is that of the default account; with both, neither order would be the obvious one.
 		if _, twice := s.accounts[fallback]; twice {
 			return nil, fmt.Errorf("account %s is given twice: below accounts, and outside", fallback)
 		}
@@ -230,6 +232,8 @@ func parse(text []byte, fallback string) (*Seed, error) {
 		}
 	}
 	for i, members := range doc.Faults {
+		// Rules and subscriptions are read by the code of the admin API, so that the file takes exactly what the API takes,
+		// with its errors.
 		text, err := json.Marshal(members)
 		if err != nil {
 			return nil, fmt.Errorf("fault rule %d: %w", i+1, err)

@@ -2,6 +2,7 @@ package bboltpage
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -190,8 +191,9 @@ func compare(tx *bolt.Tx, r *Reader, direct bool, bucket int, depth *atomic.Int3
 			if want := b.Get(k); !bytes.Equal(got, want) || (got == nil) != (want == nil) {
 				return fmt.Errorf("get %.40q: %d bytes, want %d", k, len(got), len(want))
 			}
-			if err := s.CheckLeaf(tree, k, true, verifySum); err != nil {
-				return fmt.Errorf("check the leaf of %.40q: %w", k, err)
+			exists, err := s.CheckLeaf(tree, k, true, verifySum)
+			if err != nil || exists != (b.Get(k) != nil) {
+				return fmt.Errorf("check the leaf of %.40q: exists %v, %w", k, exists, err)
 			}
 		}
 	}
@@ -310,4 +312,34 @@ func FuzzPage(f *testing.F) {
 			p.pair(i)
 		}
 	})
+}
+
+// largestRead is a file of any size whose pages all have the same header. It keeps the length of the longest read.
+type largestRead struct {
+	header Page
+	bytes  int
+}
+
+func (f *largestRead) ReadAt(b []byte, _ int64) (int, error) {
+	f.bytes = max(f.bytes, len(b))
+	clear(b)
+	return copy(b, f.header) + len(b[min(len(b), len(f.header)):]), nil
+}
+
+// A header that names too many overflow pages must not make the check of a large file read, and allocate, all of it.
+func TestOverflowPagesAreBounded(t *testing.T) {
+	header := make(Page, headerSize)
+	binary.NativeEndian.PutUint64(header[0:], 5)
+	binary.NativeEndian.PutUint16(header[8:], kindLeaf)
+	binary.NativeEndian.PutUint32(header[12:], 1<<20)
+	f := &largestRead{header: header}
+	c := &structure{f: f, m: Meta{PageSize: 4096, Pages: 1 << 24}}
+	_, err := c.page(5)
+	var damage *DamageError
+	if !errors.As(err, &damage) || damage.Page != 5 {
+		t.Errorf("the page is read with %v, want damage of page 5", err)
+	}
+	if f.bytes > maxNode {
+		t.Errorf("%d bytes were read at once, want at most %d", f.bytes, maxNode)
+	}
 }

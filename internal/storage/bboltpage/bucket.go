@@ -11,8 +11,11 @@ func BucketPairs(f io.ReaderAt, size int64, bucket string) (pairs map[string][]b
 	if err != nil {
 		return nil, m, false, err
 	}
+	// No page is claimed, so that nothing is allocated for a file of any size.
 	c := &structure{f: f, m: m, use: make([]use, 0)}
 	var header []byte
+	// The root bucket maps the names of buckets to their headers: the root page, a sequence, and for a small bucket
+	// its only page.
 	err = c.walk(m.Root, 0, func(id uint64, p Page) error {
 		for i := range p.count() {
 			name, value, _, ok := p.pair(i)

@@ -69,7 +69,11 @@ func (s *Snapshot) Scan(t Tree, verify Verify) *Cursor {
 func (c *Cursor) release() {
 	c.s.r.pages.Put(c.branch)
 	c.s.r.runs.Put(c.run)
-	c.branch, c.run, c.leaf, c.key, c.value = nil, nil, nil, nil, nil
+	c.branch = nil
+	c.run = nil
+	c.leaf = nil
+	c.key = nil
+	c.value = nil
 }
 
 // Pair returns the pair at the position; the key is nil at the end.
@@ -89,6 +93,8 @@ func (c *Cursor) Seek(key []byte) error {
 	if c.i, ok = c.leaf.search(key); !ok {
 		return damaged(c.leafID, "an element reaches past the end")
 	}
+	// A flipped bit may have made the sought key smaller, so that it stands just before the position. Without this a
+	// damaged key would be reported as absent.
 	if c.verify != nil && c.i > 0 {
 		if err := c.verified(c.i - 1); err != nil {
 			return err
@@ -149,6 +155,8 @@ func (c *Cursor) descend(id uint64, key, bound []byte) error {
 			c.depth = at
 			break
 		}
+		// A branch that was swapped with another, or a pointer with a flipped bit, would lead to well-formed pages of
+		// other keys. The first key is the only thing that ties a page to its place.
 		if first, ok := p.key(0); !ok || bound != nil && !bytes.Equal(first, bound) {
 			return damaged(id, "does not begin with the key by which it was reached")
 		}
@@ -207,6 +215,8 @@ func (c *Cursor) fetch(id uint64) (Page, error) {
 		return c.s.page(id)
 	}
 	size := c.s.r.pageSize
+	// Each turn either returns or reads a longer run: the first one may turn out to be too short for the page's
+	// overflow pages, which only its header tells. need > 1 at the second turn means that the file ends before them.
 	for need := 1; ; {
 		if id >= c.start && id < c.start+uint64(c.have) {
 			p := Page(*c.run)[int(id-c.start)*size : c.have*size]
@@ -217,6 +227,7 @@ func (c *Cursor) fetch(id uint64) (Page, error) {
 			if n*size <= len(p) {
 				return p[:n*size], nil
 			}
+			// A very large value does not fit into the buffer of a run, and is read from the mapping.
 			if n*size > maxRead {
 				return c.s.page(id)
 			}
@@ -225,12 +236,16 @@ func (c *Cursor) fetch(id uint64) (Page, error) {
 			}
 			need = n
 		}
+		// The page follows the last run or was in the part of it that was cut off: the file is read in order. Then
+		// reading ahead pays, and twice as much each time. A jump goes back to one page, so that random reads cost no
+		// more than they need.
 		if c.have > 0 && id > c.start && id <= c.start+uint64(c.have) {
 			c.ahead *= 2
 		} else {
 			c.ahead = 1
 		}
 		c.ahead = min(max(c.ahead, need), maxRead/size)
+		// Before the read: after an error, run no longer has the pages that have says.
 		c.have = 0
 		p, err := c.s.read(id, (*c.run)[:c.ahead*size])
 		if err != nil {
@@ -245,10 +260,13 @@ func (c *Cursor) load() error {
 	for c.leaf != nil && c.i >= c.leaf.count() {
 		c.leaf = nil
 		for len(c.levels) > 0 {
+			// The lowest branch with a further child has the next leaf below it; branches above their last child are
+			// left.
 			l := &c.levels[len(c.levels)-1]
 			if l.i++; l.i < l.p.count() {
 				id, bound, err := l.follow()
 				if err == nil {
+					// A nil key sorts before all others: it leads to the first leaf below id.
 					err = c.descend(id, nil, bound)
 				}
 				if err == errDepth {

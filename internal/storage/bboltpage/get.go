@@ -14,7 +14,7 @@ func (s *Snapshot) Get(t Tree, key []byte, verify Verify) (value []byte, err err
 	if err != nil {
 		return nil, err
 	}
-	i, ok := l.page.search(key)
+	i, ok := l.find(key)
 	if !ok {
 		return nil, l.damaged("an element reaches past the end")
 	}
@@ -27,6 +27,8 @@ func (s *Snapshot) Get(t Tree, key []byte, verify Verify) (value []byte, err err
 			if err := verify(k, value); err != nil {
 				return nil, err
 			}
+			l.at = i
+			// The buffer is used again for the next leaf. The mapping is not: it stays until the transaction ends.
 			if s.copies && s.direct {
 				return bytes.Clone(value), nil
 			}
@@ -37,12 +39,25 @@ func (s *Snapshot) Get(t Tree, key []byte, verify Verify) (value []byte, err err
 	return s.absent(l, key, i, verify)
 }
 
+// find is the search of the leaf for key. A caller that reads many keys mostly reads them in order: the element after
+// the last one is looked at first.
+func (l *lastLeaf) find(key []byte) (i int, ok bool) {
+	if i := l.at + 1; l.page.element(i) {
+		if k, ok := l.page.key(i); ok && bytes.Equal(k, key) {
+			return i, true
+		}
+	}
+	return l.page.search(key)
+}
+
 // absent verifies that key, whose position would be element i of the leaf, does not exist.
 func (s *Snapshot) absent(l *lastLeaf, key []byte, i int, verify Verify) ([]byte, error) {
 	if i < l.page.count() || l.hi == nil {
 		if problem := l.check(); problem != "" {
 			return nil, l.damaged(problem)
 		}
+		// If the key is there with a flipped bit in it, it has moved to one side: it is now one of the two neighbours
+		// of its own place, or the order of the keys is broken, which check has found.
 		for j := max(i-1, 0); j <= i && j < l.page.count(); j++ {
 			if l.verified[j-(i-1)] == j+1 {
 				continue
@@ -98,6 +113,7 @@ type lastLeaf struct {
 	lo, hi  []byte // the page holds all keys k of the bucket with lo <= k < hi; nil means no bound
 	checked bool   // check found no damage in this leaf
 	around  bool   // check found no damage in the neighbouring leaves
+	at      int    // the element that Get has found last, -1 before the first
 	// verified are the elements that absent has verified last, plus one: those before and after the absent key. The next
 	// key is often between them.
 	verified [2]int
@@ -121,10 +137,13 @@ func (s *Snapshot) leafOf(t Tree, key []byte) (*lastLeaf, error) {
 	}
 	l := s.replaced(t)
 	s.leaves++
+	// A caller still holds values in this buffer. It goes back to the pool when the snapshot is released.
 	if l.shared {
 		s.kept = append(s.kept, l.leaf)
 		l.leaf, l.shared = kept{}, false
 	}
+	// Each kept buffer is memory that the transaction holds. Beyond the limit the mapping is read, whose pages the
+	// kernel may take back.
 	direct := s.direct && len(s.kept) < maxKept
 	err := l.descend(t, key, direct, t.hint())
 	if err == errDepth {
@@ -156,7 +175,14 @@ func (s *Snapshot) replaced(t Tree) *lastLeaf {
 
 // descend finds and reads the leaf of key. depth is the level of the leaves, 0 if it is not known.
 func (l *lastLeaf) descend(t Tree, key []byte, direct bool, depth int) (err error) {
-	l.tree, l.page, l.lo, l.hi, l.checked, l.around, l.verified = t, nil, nil, nil, false, false, [2]int{}
+	l.tree = t
+	l.page = nil
+	l.lo = nil
+	l.hi = nil
+	l.checked = false
+	l.around = false
+	l.at = -1
+	l.verified = [2]int{}
 	if t.inline != nil {
 		l.id, l.page = 0, t.inline
 		return nil
@@ -185,6 +211,8 @@ func (l *lastLeaf) descend(t Tree, key []byte, direct bool, depth int) (err erro
 		if !ok {
 			return damaged(id, "an element reaches past the end")
 		}
+		// The bounds only narrow on the way down: the leaf holds the keys from the greatest key below or equal that a
+		// branch has to the smallest one above.
 		if i > 0 {
 			l.lo, _, _ = p.child(i)
 		}
@@ -198,6 +226,7 @@ func (l *lastLeaf) descend(t Tree, key []byte, direct bool, depth int) (err erro
 		}
 	}
 	l.id = id
+	// Nearly all leaves are one page. Only the header of a read page tells that there are more.
 	if !direct {
 		l.page, err = l.s.page(id)
 	} else if err = l.load(id, 1); err == nil && l.page.pages() > 1 {

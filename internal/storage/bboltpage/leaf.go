@@ -6,42 +6,48 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// CheckLeaf verifies the leaf that contains key, or would contain it, before key is put or deleted. With neighbours it
-// also verifies the leaves on both sides: bbolt merges them with a leaf from which keys are deleted. verify, which may
-// be nil, is called with the pair of key if it exists: it may be another pair whose damaged key now equals key, and
-// which would be overwritten.
-func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool, verify Verify) error {
+// CheckLeaf verifies the leaf that contains key, or would contain it, before key is put or deleted, and reports whether
+// key exists. If it exists and is to be deleted, it also verifies the leaves on both sides: bbolt merges them with a
+// leaf from which keys are deleted. verify, which may be nil, is called with the pair of key if it exists: it may be
+// another pair whose damaged key now equals key, and which would be overwritten.
+func (s *Snapshot) CheckLeaf(t Tree, key []byte, deleted bool, verify Verify) (exists bool, err error) {
 	l, err := s.leafOf(t, key)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if problem := l.check(); problem != "" {
-		return l.damaged(problem)
+		return false, l.damaged(problem)
 	}
-	if i, ok := l.page.search(key); ok && i < l.page.count() && verify != nil {
+	if i, ok := l.page.search(key); ok && i < l.page.count() {
 		if k, v, bucket, _ := l.page.pair(i); bytes.Equal(k, key) { // checked
-			if bucket {
-				return l.damaged("an element is not a pair")
-			}
-			if err := verify(k, v); err != nil {
-				return err
+			exists = true
+			switch {
+			case verify == nil:
+			case bucket:
+				return true, l.damaged("an element is not a pair")
+			default:
+				if err := verify(k, v); err != nil {
+					return true, err
+				}
 			}
 		}
 	}
-	if !neighbours || l.around {
-		return nil
+	if !deleted || !exists || l.around {
+		return exists, nil
 	}
+	// Set before the check: a caller does not go on after damage, and the next key of a healthy leaf need not check
+	// again.
 	l.around = true
 	for _, step := range []int{1, -1} {
 		c := s.mappedCursor(t)
 		if err := c.Seek(key); err != nil {
-			return err
+			return true, err
 		}
 		if err := c.adjacentLeaf(step); err != nil {
-			return err
+			return true, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // adjacentLeaf enters the leaf after that of the last Seek, or the one before it, if it exists.
@@ -56,6 +62,7 @@ func (c *Cursor) adjacentLeaf(step int) error {
 		if err != nil {
 			return err
 		}
+		// Of the leaf before, the last leaf below the branch is meant; of the one after, the first.
 		var end []byte
 		if step < 0 {
 			end = afterAll

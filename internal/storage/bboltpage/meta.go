@@ -69,6 +69,7 @@ func ReadMeta(f io.ReaderAt, size int64) (Meta, error) {
 			}
 			continue
 		}
+		// An older meta page of a file with another page size, or bytes of a value that look like one.
 		if at != 0 && int64(m.PageSize) != at {
 			continue
 		}
@@ -84,6 +85,7 @@ func ReadMeta(f io.ReaderAt, size int64) (Meta, error) {
 		m = found[1]
 	}
 	m.Alone = len(found) == 1
+	// bbolt would map the file and end the process by SIGBUS when it reads past the end.
 	if int64(m.Pages) > size/int64(m.PageSize) {
 		return m, fmt.Errorf("%w: %d bytes; its meta page says %d", ErrTruncated, size, m.Pages*uint64(m.PageSize))
 	}
@@ -104,6 +106,8 @@ func parseMeta(b Page) (Meta, error) {
 		return Meta{}, fmt.Errorf("%w: the meta page's checksum is wrong", ErrFormat)
 	}
 	x := Meta{PageSize: int(m.u32(8)), Root: m.u64(16), Freelist: m.u64(32), Pages: m.u64(40), Tx: m.u64(48)}
+	// The checksum is 64 bits of FNV, which a few chosen bytes can satisfy. Everything that is allocated or multiplied
+	// later is bounded here.
 	if x.PageSize < 1<<10 || x.PageSize > 64<<10 || x.PageSize&(x.PageSize-1) != 0 || x.Pages > 1<<40 {
 		return Meta{}, fmt.Errorf("%w: page size %d", ErrFormat, x.PageSize)
 	}

@@ -51,6 +51,7 @@ func (p Page) pages() int { return int(p.u32(12)) + 1 }
 // span returns n bytes of p at a position relative to element i.
 func (p Page) span(i int, position, n uint64) (b []byte, ok bool) {
 	at := uint64(headerSize+i*elementSize) + position
+	// No sum overflows: the addends are numbers of 32 bits.
 	if at+n > uint64(len(p)) {
 		return nil, false
 	}
@@ -99,6 +100,8 @@ func (p Page) key(i int) (key []byte, ok bool) {
 func (p Page) search(key []byte) (i int, ok bool) {
 	ok = true
 	at := func(i int) []byte {
+		// A damaged element compares as the empty key. The search still ends, and ok tells that its result is worth
+		// nothing.
 		k, here := p.key(i)
 		ok = ok && here
 		return k
@@ -107,6 +110,7 @@ func (p Page) search(key []byte) (i int, ok bool) {
 		i = sort.Search(p.count(), func(i int) bool { return bytes.Compare(at(i), key) >= 0 })
 		return i, ok
 	}
+	// The subtree of an element begins with its key. A key before the first one belongs to the first subtree.
 	i = sort.Search(p.count(), func(i int) bool { return bytes.Compare(at(i), key) > 0 })
 	return max(i-1, 0), ok && p.count() > 0
 }
@@ -135,6 +139,8 @@ func (p Page) check(pageSize int) string {
 		} else {
 			position, key = int(p.u32(at)), int(p.u32(at+4))
 		}
+		// bbolt packs keys and values without gaps and in order. So each position is known before it is read, and a
+		// flipped bit in any position or length is found here, without a checksum.
 		if at+position != end || key == 0 {
 			return "an element is not where it should be"
 		}
@@ -142,6 +148,7 @@ func (p Page) check(pageSize int) string {
 			return "an element reaches past the end"
 		}
 		k := p[at+position:][:key]
+		// Binary search relies on the order: in a page without it, keys that exist are not found.
 		if bytes.Compare(last, k) >= 0 {
 			return "keys are not in order"
 		}

@@ -22,6 +22,7 @@ func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []by
 	}
 	if err != nil {
 		damage(err)
+		// The part that is there can still be read.
 		m.Pages = uint64(size / int64(m.PageSize))
 	}
 	if m.Alone {
@@ -37,9 +38,13 @@ func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []by
 	if err := s.freelist(); err != nil {
 		damage(err)
 		freeKnown = false
+		// Without the list it is not known which pages hold former states: no page is taken for free, and none for an
+		// orphan.
 		clear(s.use[2:])
 	}
 	s.root(m.Root, 0)
+	// Pages that hang below a damaged branch are still in the file. Without the free list, former states of the pairs
+	// would be read with them, and deleted pairs would come back.
 	if s.broken && freeKnown {
 		s.orphans()
 	}
@@ -70,6 +75,8 @@ func (s *salvage) take(id uint64) (Page, bool) {
 		return nil, false
 	}
 	for i := id; i < id+uint64(len(p)/s.m.PageSize); i++ {
+		// Two pointers to one page: one of them is damaged. The first tree that reaches it has it; reading it twice
+		// would give the pairs of one bucket to another.
 		if s.use[i] != unknown {
 			s.lost(damaged(i, "is used twice, or is used although it is free"))
 			if i == id {
@@ -210,6 +217,8 @@ func (s *salvage) tree(bucket string, id uint64, bound, end []byte, depth int) {
 				s.pages = append(s.pages, Lost{Bucket: bucket, From: bound, To: end})
 				continue
 			}
+			// The range of a lost child reaches to the next key that can be read, so that the report names no key too
+			// few.
 			next := end
 			if following, _, ok := p.child(i + 1); ok {
 				next = following
@@ -284,7 +293,7 @@ func (s *salvage) whole(id uint64, p Page) Page {
 	for i := range s.elements(p) {
 		at := headerSize + i*elementSize
 		if at+elementSize <= len(p) {
-			if e := uint64(at) + p.u32(at+4) + p.u32(at+8) + p.u32(at+12); e > end && e < 128<<20 {
+			if e := uint64(at) + p.u32(at+4) + p.u32(at+8) + p.u32(at+12); e > end && e < maxNode {
 				end = e
 			}
 		}

@@ -62,6 +62,8 @@ func (c *structure) run() error {
 		return err
 	}
 	for id := 1; id < len(c.use); id++ {
+		// Leaves were not read, so that their overflow pages are not claimed. An unknown page is one of them if it
+		// follows a used page or another such page; after a free page nothing can own it.
 		if c.use[id] == unknown && c.use[id-1] == free {
 			return damaged(uint64(id), "belongs to no tree and is not free")
 		}
@@ -71,6 +73,9 @@ func (c *structure) run() error {
 	}
 	return nil
 }
+
+// maxNode is more than the bytes of any branch or leaf: the pairs of package store are smaller.
+const maxNode = 128 << 20
 
 // page reads a page with its overflow pages. The length in the page's header is trusted only up to the end of the file.
 func (c *structure) page(id uint64) (Page, error) {
@@ -84,6 +89,11 @@ func (c *structure) page(id uint64) (Page, error) {
 	n := uint64(p.pages())
 	if p.id() != id || n > c.m.Pages-id {
 		return nil, notA(p, id)
+	}
+	// One flipped bit of the number could make a check of a large file need as much memory as the file has bytes. The
+	// free list alone grows with the file.
+	if n > maxNode/uint64(c.m.PageSize) && p.kind() != kindFreelist {
+		return nil, damaged(id, "has %d overflow pages", n-1)
 	}
 	if n > 1 {
 		p = make(Page, int(n)*c.m.PageSize)
@@ -131,6 +141,7 @@ func (c *structure) freelist() error {
 	last := uint64(1)
 	for i := range int(n) {
 		id := p.u64(at + 8*i)
+		// Ascending order also excludes a page that is listed twice, which bbolt would give to two owners.
 		if id <= last || id >= c.m.Pages {
 			return damaged(c.m.Freelist, "the free list is not in order")
 		}
@@ -211,6 +222,7 @@ func (c *structure) tree(root uint64, leaf func(id uint64, p Page) error) error 
 			}
 			for i := range p.count() {
 				key, id, _ := p.child(i)
+				// Of the leaves themselves only the number is known: their overflow pages are counted by run.
 				if at < depth-1 || leaf != nil {
 					next = append(next, node{id, slices.Clone(key)})
 				} else if err := c.claim(id, 1); err != nil {

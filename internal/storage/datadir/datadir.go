@@ -4,19 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // IssuerKeyFile is the name of the file that holds the key of the development issuer.
 const IssuerKeyFile = "issuer-key.pem"
+
+// HistoryFile is the name of the file with the figures that the dashboard shows. They are about the server and not a
+// part of the content: snapshots lack them.
+const HistoryFile = "dashboard.history"
 
 // ScopesFile is the name of the file that holds the keys of the Blob service's encryption scopes.
 const ScopesFile = "encryption-scopes.json"
@@ -30,6 +35,8 @@ type Dir struct {
 	lock     *lock
 	temp     bool
 	manifest *manifest // nil for a folder that was only examined
+	// written is when the manifest was written that was found; zero if there was none.
+	written time.Time
 	// crashed means that the process that had the folder open before was killed, and that the owners of the files have not
 	// accepted all of them since.
 	crashed bool
@@ -94,7 +101,7 @@ func noLinks(path string) error {
 		return &PathError{Path: path, Reason: cause(err)}
 	}
 	for _, e := range entries {
-		base := e.Name()
+		base := strings.TrimPrefix(e.Name(), "mark-")
 		for _, beside := range []string{"-log", "-mark"} {
 			base, _, _ = strings.Cut(base, beside)
 		}
@@ -108,7 +115,8 @@ func noLinks(path string) error {
 
 // unlinked are the entries of a folder that cannot be links.
 var unlinked = []string{lockFile, ManifestFile, tablesFile, blobsFile, queuesFile, extentsFolder, streamsFolder,
-	clusterFolder, ScopesFile, IssuerKeyFile, diskspace.ReserveFile, restoringFolder}
+	clusterFolder, ScopesFile, IssuerKeyFile, HistoryFile,
+	diskspace.ReserveFile, store.MarksFile, restoringFolder}
 
 func open(path string) (*Dir, error) {
 	if err := noLinks(path); err != nil {
@@ -142,6 +150,8 @@ func (d *Dir) begin() error {
 	if m == nil {
 		m = newManifest()
 	}
+	// Kept also if the check fails: callers compare it with the clock.
+	d.written = m.Written
 	problems, err := m.verify(d.path)
 	if err != nil {
 		return err
@@ -149,10 +159,13 @@ func (d *Dir) begin() error {
 	if len(problems) > 0 {
 		return &ContentError{Path: d.path, Problems: problems}
 	}
+	// It was not closed, and its manifest says so already. Written again it would forget that the previous process
+	// crashed.
 	if m.Open && m.Number > 0 {
 		d.manifest, d.crashed = m, true
 		return nil
 	}
+	// On disk before any other file changes: from here on sizes may differ from the manifest without being damage.
 	m.Open = true
 	if err := m.write(d.path); err != nil {
 		return err
@@ -175,6 +188,7 @@ func Examine(path string, repair bool) (*Dir, []Problem, error) {
 		return nil, nil, err
 	}
 	l, err := acquire(filepath.Join(path, lockFile))
+	// A folder on a read-only medium cannot be locked for writing; reading needs only that no writer comes.
 	if !repair && errors.As(err, new(*PathError)) {
 		l, err = acquireShared(filepath.Join(path, lockFile))
 	}
@@ -185,6 +199,7 @@ func Examine(path string, repair bool) (*Dir, []Problem, error) {
 	var problems []Problem
 	if repair {
 		err = finishRestore(path)
+		// Without repair nothing is changed, so a restore that was interrupted is only reported.
 	} else if _, absent := os.Lstat(filepath.Join(path, restoringFolder)); absent == nil {
 		problems = append(problems, Problem{File: restoringFolder,
 			What: "is a snapshot whose restoring was interrupted; the next start finishes that", Lost: "nothing"})
@@ -194,6 +209,7 @@ func Examine(path string, repair bool) (*Dir, []Problem, error) {
 		m, err = readManifest(path)
 	}
 	switch {
+	// The folder can still be examined, without knowing which files should exist: that is the problem that is reported.
 	case errors.Is(err, ErrManifest):
 		problems = append(problems, Problem{File: ManifestFile, What: "is missing or damaged",
 			Lost: "whatever was in files that are not there"})
@@ -201,6 +217,7 @@ func Examine(path string, repair bool) (*Dir, []Problem, error) {
 	case err != nil || m == nil:
 		return nil, nil, errors.Join(err, d.Close())
 	}
+	d.written = m.Written
 	found, err := m.verify(path)
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
@@ -225,21 +242,22 @@ func (d *Dir) Accept() error {
 	return nil
 }
 
-// Record lists files that were created since the folder was opened. It must be called when all files were opened, and
-// before a change in one of them is acknowledged.
+// Record lists the files as they are, with those that were created since the folder was opened. It must be called when
+// all files were opened, and before a change in one of them is acknowledged.
+//
+// The generation of each database has risen when it was opened. From here on, a copy of any earlier stop is older than
+// what the manifest says, and is refused although it is complete in itself: after a kill such a copy, put back without
+// the logs, would be served in place of everything that came after it.
 func (d *Dir) Record() error {
 	if d.temp {
 		return nil
 	}
 	d.crashed = false
-	was, streams := maps.Clone(d.manifest.Files), len(d.manifest.Streams)
 	if err := d.manifest.update(d.path, false); err != nil {
 		return err
 	}
-	if (streams > 0) == (len(d.manifest.Streams) > 0) &&
-		maps.EqualFunc(was, d.manifest.Files, func(a, b entry) bool { return a.ID == b.ID && a.View == b.View }) {
-		return nil
-	}
+	// After the files: a process that is killed in between leaves files that are newer than the manifest says, which a
+	// folder in use may have.
 	return d.manifest.write(d.path)
 }
 
@@ -266,7 +284,14 @@ func (d *Dir) seal() error {
 	for _, e := range d.manifest.Files {
 		d.manifest.Open = d.manifest.Open || !e.Exact // the next start recovers it
 	}
-	return d.manifest.write(d.path)
+	err := d.manifest.write(d.path)
+	if err == nil && !d.manifest.Open {
+		// Each database has removed its other marks. What is left here counts for none of them, so it need not be durable.
+		if err = os.Remove(filepath.Join(d.path, store.MarksFile)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return err
 }
 
 // clean validates a path and makes it absolute.

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func open1(t *testing.T, path string) *Dir {
@@ -60,7 +63,45 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
-// The lock is between processes, and the second one learns who holds it.
+// A copy of a database of an earlier stop is complete in itself. Put back after a kill, without the logs, it must not
+// be served. The folder as the kill has left it opens, whether that was before the manifest was written or after.
+func TestAnOlderDatabaseAfterAKill(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "data")
+	start := func() (*Dir, *store.DB) {
+		d := open1(t, path)
+		return d, check.Must(store.Open(d.Tables(), store.Options{Buckets: []store.Bucket{"b"}}))(t)
+	}
+	d, db := start()
+	check.OK(t, errors.Join(d.Record(), db.Close(), d.Close()))
+	stopped := check.Must(os.ReadFile(filepath.Join(path, tablesFile)))(t)
+
+	d, db = start()
+	killed := func(older bool) error {
+		to := filepath.Join(t.TempDir(), "data")
+		check.OK(t, os.CopyFS(to, os.DirFS(path)))
+		if older {
+			check.OK(t, os.WriteFile(filepath.Join(to, tablesFile), stopped, 0o600))
+			for _, beside := range []string{"-log0", "-log1", "-mark"} {
+				check.OK(t, os.Remove(filepath.Join(to, tablesFile+beside)))
+			}
+		}
+		d, err := Open(to)
+		if err == nil {
+			err = d.Close()
+		}
+		return err
+	}
+	check.OK(t, killed(false))
+	check.OK(t, killed(true)) // nothing was acknowledged: the file has everything
+	check.OK(t, d.Record())
+	check.OK(t, killed(false))
+	if err := killed(true); !errors.As(err, new(*ContentError)) {
+		t.Errorf("an older tables.db after a kill: %v, want a ContentError", err)
+	}
+	check.OK(t, errors.Join(db.Close(), d.Close()))
+}
+
 // A start that is refused because of a damaged file, after a process was killed, must not note that file as what the
 // folder must hold: the right one, put back, would be refused, and the damage hidden.
 func TestARefusedStartAfterAKill(t *testing.T) {
@@ -102,6 +143,7 @@ func TestARefusedStartAfterAKill(t *testing.T) {
 	}
 }
 
+// The lock is between processes, and the second one learns who holds it.
 func TestLockNamesItsHolder(t *testing.T) {
 	t.Parallel()
 	if path := os.Getenv("DATADIR_TEST_HOLD"); path != "" {

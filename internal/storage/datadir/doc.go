@@ -5,7 +5,8 @@
 //
 //	MANIFEST     what the folder must hold, written first
 //	LOCK         locked by the process that uses the folder, holds its process id
-//	tables.db    Table service (package store); its log is in tables.db-log0, -log1 and -mark
+//	tables.db    Table service (package store); its log is in tables.db-log0, -log1 and -mark, and
+//	             mark-tables.db has the mark once more, and MARKS those of all databases
 //	blobs.db     Blob service's metadata (package store), likewise
 //	extents/     Blob service's content (package extent)
 //	queues.db    Queue service: queues and messages
@@ -13,6 +14,7 @@
 //	RESERVE      space for a full disk (package diskspace)
 //	search-index/  indexes of the search-index role, which can be made again
 //	damaged/     files that a repair replaced, see lazuli fsck --repair
+//	dashboard.history  figures of queues that the dashboard shows
 //	encryption-scopes.json  keys of the Blob service's encryption scopes, if there ever were any
 //
 // The packages named define the content of the files. A folder may hold other files: they are not touched.
@@ -24,10 +26,10 @@
 //	crc32c 0123abcd
 //
 // It is replaced as a whole and durably, in three moments: [Open] compares the files with it, and notes that they are
-// in use; [Dir.Record] lists new files before they have content; [Dir.Close] notes size, generation and checksum of
-// each file. Of a folder in use it holds the least: a file of another identity, or of a lower generation, is not the
-// one that the folder had. What a file holds beyond that, its owner knows (the mark of a database, see package store).
-// [Examine] is the same comparison for fsck.
+// in use; [Dir.Record] lists them with the generations that they have since they were opened, before they change;
+// [Dir.Close] notes size, generation and checksum of each file. Of a folder in use it holds the least: a file of
+// another identity, or of a lower generation, is not the one that the folder had. What a file holds beyond that, its
+// owner knows (the mark of a database, see package store). [Examine] is the same comparison for fsck.
 //
 // Nothing is removed because the manifest lacks it. A process that is killed at any step leaves the old manifest or the
 // new one, and each of them is true.

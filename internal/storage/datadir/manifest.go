@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
@@ -36,6 +37,8 @@ type manifest struct {
 	// Open means that a process has had the folder open: files may hold more than the manifest says, and there may be
 	// others.
 	Open bool `json:"open"`
+	// Written is the time of the system's clock at which this version was written.
+	Written time.Time `json:"written,omitzero"`
 	// Files are the files by their paths.
 	Files map[string]entry `json:"files"`
 	// Streams are the sizes that the files of JetStream had when the folder was closed, by their paths. Each of their
@@ -93,6 +96,7 @@ func readManifest(path string) (*manifest, error) {
 // write replaces the manifest of a folder, durably.
 func (m *manifest) write(path string) error {
 	m.Number++
+	m.Written = time.Now().UTC().Truncate(time.Second)
 	if err := sumfile.Write(disk.OS, filepath.Join(path, ManifestFile), manifestKind, Format, m); err != nil {
 		return fmt.Errorf("write the data folder's manifest: %w", err)
 	}

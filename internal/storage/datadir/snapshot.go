@@ -12,6 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
 
@@ -52,8 +53,9 @@ type Snapshot struct {
 // own reports whether an entry is part of the folder itself and not of its content.
 func own(name string) bool {
 	return name == lockFile || name == ManifestFile+sumfile.PartSuffix || name == IssuerKeyFile ||
+		name == HistoryFile || name == HistoryFile+sumfile.PartSuffix || strings.HasPrefix(name, HistoryFile+".damaged-") ||
 		name == SnapshotsFolder || name == SearchFolder || name == DamagedFolder ||
-		name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
+		name == diskspace.ReserveFile || name == store.MarksFile || strings.HasPrefix(name, restoringFolder)
 }
 
 // Save copies the folder's content, which must not change meanwhile, to a snapshot. replace allows it to replace a
@@ -70,6 +72,7 @@ func (d *Dir) Save(name string, replace bool, verify func(path string) error) er
 		return ErrSnapshotExists
 	}
 	part := path + partSuffix
+	// A rest of an attempt that was killed.
 	if err := os.RemoveAll(part); err != nil {
 		return err
 	}
@@ -77,6 +80,7 @@ func (d *Dir) Save(name string, replace bool, verify func(path string) error) er
 		return errors.Join(fmt.Errorf("save snapshot: %w", err), os.RemoveAll(part))
 	}
 	if verify != nil {
+		// Checked before it has its name: a snapshot that cannot be restored must not replace one that can.
 		if err := verify(part); err != nil {
 			return errors.Join(fmt.Errorf("save snapshot: %w", err), os.RemoveAll(part))
 		}
@@ -84,6 +88,7 @@ func (d *Dir) Save(name string, replace bool, verify func(path string) error) er
 	if err := sealCopy(part); err != nil {
 		return errors.Join(fmt.Errorf("save snapshot: %w", err), os.RemoveAll(part))
 	}
+	// Between this and the rename the name has no snapshot, and the new one is whole beside it under its temporary name.
 	if err := os.RemoveAll(path); err != nil {
 		return err
 	}
@@ -114,6 +119,7 @@ func (d *Dir) Restore(name string, prepare func(path string) error) error {
 	if err := copyContent(path, part); err != nil {
 		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
 	}
+	// The copy is read back: a disk that returns other bytes would become the data.
 	if err := verifyCopy(part); err != nil {
 		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
 	}
@@ -125,9 +131,11 @@ func (d *Dir) Restore(name string, prepare func(path string) error) error {
 	if err := errors.Join(renew(part), sealCopy(part)); err != nil {
 		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
 	}
+	// From here on the restore is decided: after a crash the next start finishes it. Before, nothing has changed.
 	if err := os.Rename(part, ready); err != nil {
 		return err
 	}
+	// Without the sync a power failure could undo the name after finishRestore has removed the old content.
 	if err := syncFolder(d.path); err != nil {
 		return err
 	}

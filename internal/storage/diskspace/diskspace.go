@@ -29,6 +29,8 @@ const (
 	// on a disk that is too small for that, at a fraction of what it has above low.
 	low    = 32 << 20
 	plenty = 64 << 20
+	// least is the free space in bytes below which a node of a cluster must not go on: see [Guard.Exhausted].
+	least = 16 << 20
 	// smallShare is that fraction.
 	smallShare = 4
 	// interval is the time between two checks of the free space.
@@ -50,6 +52,8 @@ type Guard struct {
 	dir  string
 	o    Options
 	full atomic.Bool
+	// exhausted is what [Guard.Exhausted] returns.
+	exhausted atomic.Bool
 	// failing is the error of a write because of which [Guard.Failing] returns an error; nil means that writes work.
 	failing atomic.Pointer[error]
 	mu      sync.Mutex // held while the reserve changes
@@ -91,6 +95,11 @@ func (g *Guard) Close() {
 
 // Full reports whether requests that need space must be refused.
 func (g *Guard) Full() bool { return g != nil && g.full.Load() }
+
+// Exhausted reports whether so little space is left that a node of a cluster must stop its copies, which grow by what
+// clients write at other nodes although this one refuses its own: from less than 16 MiB, after the reserve was given,
+// until there is space for more than deletes.
+func (g *Guard) Exhausted() bool { return g != nil && g.exhausted.Load() }
 
 // Failing returns the error with which the disk last refused a write, until it accepts writes again. Requests are not
 // refused because of it.
@@ -148,6 +157,12 @@ func (g *Guard) Look() {
 	n, err := g.o.Free(g.dir)
 	if err != nil {
 		return
+	}
+	switch {
+	case n < least:
+		g.exhausted.Store(true)
+	case n >= low:
+		g.exhausted.Store(false)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

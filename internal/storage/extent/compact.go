@@ -463,12 +463,13 @@ func (c *compaction) copy(w *Writer, x Slice) (Slice, error) {
 	}
 	defer r.Close()
 	b := newBuffer(x.Length)
-	w.buf, w.n = b, int(x.Length)
-	if _, err := io.ReadFull(struct{ io.Reader }{r}, b.payload()[:x.Length]); err != nil {
-		w.buf, w.n = nil, 0
+	p := b.payload()[:x.Length]
+	if _, err := io.ReadFull(struct{ io.Reader }{r}, p); err != nil {
 		b.free()
 		return Slice{}, err
 	}
+	w.buf, w.n, w.sum = b, 0, 0
+	w.add(p)
 	if err := w.flush(false); err != nil {
 		return Slice{}, err
 	}

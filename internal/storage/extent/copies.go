@@ -1,11 +1,13 @@
 package extent
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"slices"
 )
@@ -125,6 +127,39 @@ func (s *Store) healAfter(err error, x Slice) error {
 		return fmt.Errorf("%w; %w", failed, err)
 	}
 	return nil
+}
+
+// Unwritten reports whether the place of a slice has nothing: the extent does not exist, ends before it, or has zeros
+// there, as a copy that has missed the record.
+func (s *Store) Unwritten(x Slice) (bool, error) {
+	e, err := s.pinForReader(x.Extent)
+	if errors.Is(err, ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer e.readers.Add(-1)
+	h, err := s.handles.acquire(e)
+	if err != nil {
+		return false, err
+	}
+	defer s.handles.release(h)
+	buf := make([]byte, 64<<10)
+	for at, end := x.Offset, x.Offset+x.Length; at < end; {
+		n, err := h.file.ReadAt(buf[:min(int64(len(buf)), end-at)], at)
+		if len(bytes.TrimLeft(buf[:n], "\x00")) > 0 {
+			return false, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		at += int64(n)
+	}
+	return true, nil
 }
 
 func (s *Store) heal(x Slice) error {
@@ -279,7 +314,11 @@ func (s *Store) createCopy(id uint64) (*extent, error) {
 	e := newExtent(s, id)
 	// A new copy has nothing, which is known. A copy that an earlier process has made has a nil coverage until it is
 	// read.
-	e.file, e.size, e.sealed, e.partial, e.coverage = f, fileHeaderSize, true, true, &coverage{}
+	e.file = f
+	e.size = fileHeaderSize
+	e.sealed = true
+	e.partial = true
+	e.coverage = &coverage{}
 	e.writers.Add(1)
 	s.mu.Lock()
 	s.extents[id] = e
@@ -652,7 +691,10 @@ func (s *Store) Complete(id uint64, size int64) (complete bool, err error) {
 	if err := s.opts.FS.Rename(from, s.path(id, sealedSuffix)); err != nil {
 		return false, fmt.Errorf("extent: complete a copy: %w", err)
 	}
-	e.partial, e.named, e.finished, e.coverage = false, true, true, nil
+	e.partial = false
+	e.named = true
+	e.finished = true
+	e.coverage = nil
 	e.synced = e.size
 	e.closeIdle()
 	return true, nil

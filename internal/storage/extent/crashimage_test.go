@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -15,7 +16,7 @@ import (
 // images that a power failure at that moment may leave. Each must open, and have everything that was committed.
 func TestCrashImages(t *testing.T) {
 	t.Parallel()
-	dir, scratch := t.TempDir(), t.TempDir()
+	dir, scratch := t.TempDir(), check.MemoryDir(t)
 	fsys := &faultdisk.FS{}
 	recorder, err := fsys.Record(dir)
 	if err != nil {
@@ -24,7 +25,7 @@ func TestCrashImages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	var mu sync.Mutex // guards kept and images: extents are also finished in the background
 	var kept []content
-	images := 0
+	images, pairs := 0, check.Size(8, 20)
 	check := func(what string) {
 		t.Helper()
 		mu.Lock()
@@ -58,7 +59,7 @@ func TestCrashImages(t *testing.T) {
 		check(fmt.Sprint("before ", op.Kind, " of ", filepath.Base(op.Name)))
 		return nil
 	})
-	for i := range 20 {
+	for i := range pairs {
 		// Two writers whose records lie in one extent, of which the first commits.
 		a, b := random(uint64(2*i), 1+rng.IntN(9_000)), random(uint64(2*i+1), 1+rng.IntN(9_000))
 		wa, wb := s.NewWriter(-1), s.NewWriter(-1)

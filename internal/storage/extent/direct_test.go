@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -159,7 +160,7 @@ func TestDirectWritesOfUnexpectedLength(t *testing.T) {
 // TestCrashImagesOfBulkContent is TestCrashImages for records that are written directly.
 func TestCrashImagesOfBulkContent(t *testing.T) {
 	t.Parallel()
-	dir, scratch := directDir(t), t.TempDir()
+	dir, scratch := directDir(t), check.MemoryDir(t)
 	fsys := &faultdisk.FS{}
 	recorder, err := fsys.Record(dir)
 	if err != nil {
@@ -168,7 +169,7 @@ func TestCrashImagesOfBulkContent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 6))
 	var mu sync.Mutex
 	var kept []content
-	images := 0
+	images, commits := 0, check.Size(2, 5)
 	check := func(what string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -198,7 +199,7 @@ func TestCrashImagesOfBulkContent(t *testing.T) {
 		check(fmt.Sprint("before ", op.Kind, " of ", filepath.Base(op.Name)))
 		return nil
 	})
-	for i := range 5 {
+	for i := range commits {
 		p := random(uint64(i), bulkThreshold+rng.IntN(50_000))
 		slices := store(t, s, p)
 		mu.Lock()

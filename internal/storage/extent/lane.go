@@ -185,7 +185,11 @@ func (s *Store) create(direct bool) (*extent, error) {
 	}
 	e := newExtent(s, id)
 	e.begun = true
-	e.file, e.direct, e.size, e.synced, e.written = f, direct, size, size, size
+	e.file = f
+	e.direct = direct
+	e.size = size
+	e.synced = size
+	e.written = size
 	if s.opts.Ephemeral {
 		// An ephemeral file loses its name at once, so that the system frees it when the process ends in whatever way.
 		e.named = !canReopen || s.opts.FS.Remove(path) != nil

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -89,7 +90,7 @@ func TestSyncLoggedReportsContentThatIsNotDurable(t *testing.T) {
 // each content from its commit to the next SyncLogged.
 func TestCrashImagesOfLoggedContent(t *testing.T) {
 	t.Parallel()
-	dir, scratch := t.TempDir(), t.TempDir()
+	dir, scratch := t.TempDir(), check.MemoryDir(t)
 	fsys := &faultdisk.FS{}
 	recorder, err := fsys.Record(dir)
 	if err != nil {
@@ -99,7 +100,7 @@ func TestCrashImagesOfLoggedContent(t *testing.T) {
 	var mu sync.Mutex // guards kept, log and images: extents are also finished in the background
 	var kept []content
 	var log []Logged
-	images := 0
+	images, commits := 0, check.Size(18, 30)
 	check := func(what string) {
 		t.Helper()
 		mu.Lock()
@@ -143,7 +144,7 @@ func TestCrashImagesOfLoggedContent(t *testing.T) {
 		check(fmt.Sprint("before ", op.Kind, " of ", filepath.Base(op.Name)))
 		return nil
 	})
-	for i := range 30 {
+	for i := range commits {
 		c, l, ok := commitLogged(t, s, random(uint64(i), 1+rng.IntN(5_000)))
 		mu.Lock()
 		switch {

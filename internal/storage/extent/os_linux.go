@@ -1,6 +1,7 @@
 package extent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -21,6 +22,20 @@ const (
 	canDirect  = true
 	directFlag = unix.O_DIRECT
 )
+
+// mapFile maps a part of a file into memory, for reading. It reads its pages at once, since a fault for each of them
+// costs more. unmap must be called. ok is false if the system cannot map it.
+func mapFile(f *os.File, offset int64, n int) (p []byte, unmap func(), ok bool) {
+	within := int(offset % int64(os.Getpagesize()))
+	m, err := unix.Mmap(int(f.Fd()), offset-int64(within), within+n, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, nil, false
+	}
+	return m[within : within+n : within+n], func() { _ = unix.Munmap(m) }, true
+}
+
+// cannotRead reports whether a write failed because the memory that it was given is a mapping that cannot be read.
+func cannotRead(err error) bool { return errors.Is(err, unix.EFAULT) }
 
 const canReopen = true
 

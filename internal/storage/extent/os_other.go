@@ -16,6 +16,10 @@ const (
 	directFlag = 0
 )
 
+func mapFile(*os.File, int64, int) (p []byte, unmap func(), ok bool) { return nil, nil, false }
+
+func cannotRead(error) bool { return false }
+
 const canReopen = false
 
 func reopen(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -188,6 +188,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 		}
 		x := &r.slices[0]
 		to := p[n : n+int(min(int64(len(p)-n), x.Length))]
+		// A read that takes the whole record is checked in the caller's buffer; others check the record first, since part
+		// of it has no checksum.
 		atOnce := r.atOnce(x, len(to))
 		if !atOnce {
 			if err := r.check(h); err != nil {
@@ -195,6 +197,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 			}
 		}
 		m, err := h.file.ReadAt(to, x.Offset)
+		// ReadAt may report io.EOF with the last bytes of the file.
 		if m == len(to) {
 			err = nil
 		}
@@ -203,6 +206,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 		}
 		if err != nil {
 			err = r.s.readError(x.Slice, err)
+			// Once: if the copy from another node reads wrong, too, the disk is at fault, and a loop would not end.
 			if !x.healed {
 				x.healed = true
 				if err = r.s.healAfter(err, x.record()); err == nil {
@@ -211,6 +215,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 			}
 			return n, err
 		}
+		// Only checked bytes are counted: what is in p beyond n may be damaged, and the caller must not use it.
 		n += m
 		r.advance(int64(m))
 	}
@@ -230,9 +235,9 @@ func (r *Reader) atOnce(x *piece, n int) bool {
 		!(x.Length > smallRead && r.s.isChecked(x.whole))
 }
 
-// WriteTo writes the rest of the range to dst. Long content is passed as a file, slice by slice, so that a network
-// connection behind dst can let the kernel copy it: dst and its wrappers should implement io.ReaderFrom. It returns
-// ErrCorrupt instead of bytes of a damaged record.
+// WriteTo writes the rest of the range to dst. Long content is passed as a mapping of its file, or as the file, slice
+// by slice, so that a network connection behind dst can let the kernel copy it: dst and its wrappers should implement
+// io.ReaderFrom. It returns ErrCorrupt instead of bytes of a damaged record.
 func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
 	if r.closed {
 		return 0, ErrClosed
@@ -250,19 +255,28 @@ func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
 	return total, nil
 }
 
-// writePiece writes the first piece: short pieces through memory, because they are read there to be checked, long ones
-// from the file.
+// writePiece writes the first piece: short pieces through memory, because they are read there to be checked, and so
+// records that were not checked before; others from the file.
 func (r *Reader) writePiece(dst io.Writer) (int64, error) {
 	h, err := r.handle()
 	if err != nil {
 		return 0, err
 	}
 	x := r.slices[0]
-	if x.Length <= smallRead {
+	if x.Length <= smallRead || x.Length <= MaxRecord && r.atOnce(&x, int(x.Length)) {
+		if x.Length > smallRead {
+			h.readAhead()
+		}
 		return r.copySmall(dst, x.Length)
 	}
 	if err := r.check(h); err != nil {
 		return 0, err
+	}
+	if x.Length >= minMapped {
+		if n, mapped, err := r.s.writeMapped(dst, h, x.Slice); mapped {
+			r.advance(int64(n))
+			return int64(n), err
+		}
 	}
 	if _, err := h.file.Seek(x.Offset, io.SeekStart); err != nil {
 		return 0, r.s.readError(x.Slice, err)

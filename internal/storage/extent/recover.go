@@ -131,6 +131,9 @@ func (e *extent) recover(x examination) error {
 	if err := fs.Rename(open, e.s.path(e.id, sealedSuffix)); err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
-	e.size, e.synced, e.named, e.finished = x.end, x.end, true, true
+	e.size = x.end
+	e.synced = x.end
+	e.named = true
+	e.finished = true
 	return nil
 }

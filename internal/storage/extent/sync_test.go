@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -77,4 +78,45 @@ func TestTheMarksAreDurableBeforeTheManifestNamesThem(t *testing.T) {
 	store(t, s, random(1, 10_000))
 	tr.before(t, "create "+MarksFile, "write "+MarksFile, "sync "+MarksFile, "syncdir "+filepath.Base(dir),
 		"rename "+ManifestFile+".part")
+}
+
+// A start takes an extent that the manifest lists, and that has no file, for a loss. So the file and its name are
+// durable before the manifest lists it; and the content is durable before the write is acknowledged.
+func TestAnExtentIsDurableBeforeTheManifestListsIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	disk, tr := &faultdisk.FS{}, &trace{}
+	s := open(t, dir, Options{FS: disk})
+	disk.SetHook(tr.hook)
+	x := store(t, s, random(2, 10_000))[0]
+	disk.SetHook(nil)
+	name := filepath.Base(s.path(x.Extent, openSuffix))
+	tr.before(t, "create "+name, "sync "+name, "syncdir "+filepath.Base(dir), "rename "+ManifestFile+".part",
+		"write "+name, "sync "+name)
+	// The file of marks, which is made next, syncs the folder, too; for later extents it is there.
+	if at := slices.Index(tr.ops, "sync "+name); tr.ops[at+1] != "syncdir "+filepath.Base(dir) {
+		t.Errorf("%q follows the sync of the extent's file", tr.ops[at+1])
+	}
+}
+
+// SyncPuts syncs the file of a copy alone. So its name is durable before a record is in it, and the record is durable
+// when SyncPuts returns.
+func TestACopyIsDurableBeforeItsRecordsAre(t *testing.T) {
+	t.Parallel()
+	from := open(t, t.TempDir(), Options{Mirrored: true})
+	check.OK(t, from.Mirror(alone{}, 7))
+	x := store(t, from, random(1, 500))[0]
+	offset, record, err := from.Record(x)
+	check.OK(t, err)
+
+	dir := t.TempDir()
+	disk, tr := &faultdisk.FS{}, &trace{}
+	s := open(t, dir, Options{FS: disk, Mirrored: true})
+	check.OK(t, s.Mirror(alone{}, 8))
+	disk.SetHook(tr.hook)
+	check.OK(t, s.Put(x.Extent, offset, record))
+	check.OK(t, s.SyncPuts(x.Extent))
+	disk.SetHook(nil)
+	name := filepath.Base(s.path(x.Extent, copySuffix))
+	tr.before(t, "create "+name, "sync "+name, "syncdir "+filepath.Base(dir), "write "+name, "sync "+name)
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // damagedCopy copies a folder of extents and changes one byte.
@@ -94,7 +96,7 @@ func TestDamageIsNeverRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 25 {
+		for range check.Size(8, 25) {
 			at := rng.IntN(int(info.Size()))
 			s, err := Open(damagedCopy(t, dir, file, at), Options{})
 			if err != nil {

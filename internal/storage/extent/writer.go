@@ -13,6 +13,7 @@ type Writer struct {
 	hint   int64
 	buf    *buffer // nil if empty
 	n      int     // bytes of payload in buf
+	sum    uint32  // the CRC of them, which is computed while they are in the cache of the processor
 	slices []Slice
 	pins   []*extent
 	ended  int64 // end of the last record in the last of pins
@@ -40,7 +41,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 			return total - len(p), err
 		}
 		n := copy(space, p)
-		w.n += n
+		w.add(space[:n])
 		p = p[n:]
 	}
 	return total, nil
@@ -54,7 +55,7 @@ func (w *Writer) ReadFrom(r io.Reader) (total int64, err error) {
 			return total, err
 		}
 		n, err := r.Read(space)
-		w.n += n
+		w.add(space[:n])
 		total += int64(n)
 		if err == io.EOF {
 			return total, nil
@@ -63,6 +64,12 @@ func (w *Writer) ReadFrom(r io.Reader) (total int64, err error) {
 			return total, err
 		}
 	}
+}
+
+// add adds bytes that are in the space of the buffer.
+func (w *Writer) add(p []byte) {
+	w.n += len(p)
+	w.sum = crc32.Update(w.sum, castagnoli, p)
 }
 
 // space returns the free part of the buffer, at least one byte, given that want bytes are expected.
@@ -117,7 +124,7 @@ func (w *Writer) flush(last bool) error {
 		w.lane.writers.Add(1)
 	}
 	record := w.buf.bytes[:recordHeaderSize+w.n]
-	slice, err := w.lane.append(w, record, crc32.Checksum(record[recordHeaderSize:], castagnoli))
+	slice, err := w.lane.append(w, record, w.sum)
 	if err != nil {
 		return err
 	}
@@ -128,7 +135,7 @@ func (w *Writer) flush(last bool) error {
 	}
 	if !w.keep {
 		w.buf.free()
-		w.buf, w.n = nil, 0
+		w.buf, w.n, w.sum = nil, 0, 0
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/errgroup"
 )
 
 // MaxRecord is the size of the largest payload, in bytes.
@@ -21,8 +20,6 @@ const MaxRecord = 256 << 20
 const (
 	// tryTimeout is the time to wait for an acknowledgement before a message is published again.
 	tryTimeout = 2 * time.Second
-	// retryPause is the pause before a message is published again after an answer that did not accept it.
-	retryPause = 20 * time.Millisecond
 	// majorityPoll is the interval at which a call that waits checks that this node has a majority: without one, what it
 	// waits for may not come before its time is over, nor before its client gives up.
 	majorityPoll = 100 * time.Millisecond
@@ -36,14 +33,15 @@ const (
 type appending struct {
 	counter  uint64
 	resolved bool // guarded by Log.mu
-	done     chan error
+	done     chan struct{}
+	err      error // set before done is closed
 }
 
 // resolve sets the outcome. Log.mu is held.
 func (a *appending) resolve(err error) {
 	if !a.resolved {
-		a.resolved = true
-		a.done <- err
+		a.resolved, a.err = true, err
+		close(a.done)
 	}
 }
 
@@ -63,8 +61,8 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 	}
 	l.appends.Lock()
 	defer l.appends.Unlock()
-	began := time.Now()
-	a := &appending{counter: l.counter.Add(1), done: make(chan error, 1)}
+	began := l.now()
+	a := &appending{counter: l.counter.Add(1), done: make(chan struct{})}
 	h := header{kind: kindRecord, writer: l.writer, counter: a.counter, prev: prev, at: began.UnixNano()}
 	l.mu.Lock()
 	switch {
@@ -91,7 +89,7 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 	switch {
 	case err == nil:
 		served.finish(nil) // nothing was appended between prev and the record
-		l.stats.append(time.Since(began))
+		l.stats.append(l.now().Sub(began))
 		l.available(nil)
 	case errors.Is(err, ErrConflict):
 		l.overtaken()
@@ -106,7 +104,7 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 // finish publishes a record until its outcome is known or the time is over.
 func (l *Log) finish(deadline time.Time, a *appending, h header, payload []byte, notes map[string][]string) error {
 	if len(payload) > l.chunk {
-		ctx, cancel := context.WithDeadline(l.life, deadline)
+		ctx, cancel := l.within(l.life, deadline.Sub(l.now()))
 		defer cancel()
 		var err error
 		if payload, err = l.publishParts(ctx, &h, payload); err != nil {
@@ -128,6 +126,8 @@ func (l *Log) finish(deadline time.Time, a *appending, h header, payload []byte,
 			l.checkProcessed(seq, func() bool { return a.resolved })
 			l.wakeUp()
 		case errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errRefused):
+			// The server that refuses a copy may have stored another one, so this is no proof.
+			sent = sent || errors.Is(err, errRefused)
 			l.look() // it is not in the stream, or an earlier copy of it is
 		default:
 			sent = true
@@ -139,26 +139,20 @@ func (l *Log) finish(deadline time.Time, a *appending, h header, payload []byte,
 			}
 			l.look()
 		}
-		select { // the usual outcome
-		case err := <-a.done:
-			return err
-		default:
+		if closed(a.done) { // the usual outcome
+			return a.err
 		}
 		if err != nil {
 			if lost := l.checkMajority(); lost != nil {
 				return l.undecided(a, sent, lost)
 			}
 		}
-		if left := time.Until(deadline); left <= 0 || l.life.Err() != nil {
+		left := deadline.Sub(l.now())
+		if left <= 0 || l.life.Err() != nil {
 			return l.undecided(a, sent, nil)
-		} else {
-			pause = min(pause, left)
 		}
-		select {
-		case err := <-a.done:
-			return err
-		case <-l.life.Done():
-		case <-time.After(pause):
+		if _, why := waitFor[struct{}](l, min(pause, left), nil, a.done); why == byDone {
+			return a.err
 		}
 	}
 }
@@ -177,28 +171,26 @@ func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
 	l.published++
 	m := l.message(kindRecord, data, notes, true)
 	m.Reply = l.replies + strconv.FormatUint(l.published, 10)
-	if err := l.config.Conn.PublishMsg(m); err != nil {
+	if err := l.servers.send(m); err != nil {
 		return 0, err
 	}
-	end := time.Now().Add(min(tryTimeout, time.Until(deadline)))
-	wait := time.NewTimer(min(majorityPoll, time.Until(end)))
-	defer wait.Stop()
+	end := l.now().Add(tryTimeout)
+	if end.After(deadline) {
+		end = deadline
+	}
 	for {
-		select {
-		case err := <-a.done:
-			// The outcome goes back for finish, which reads it from the channel. resolve writes it only once.
-			a.done <- err
+		reply, why := waitFor(l, min(majorityPoll, end.Sub(l.now())), l.acks, a.done)
+		switch why {
+		case byDone:
 			return 0, errResolved
-		case <-l.life.Done():
+		case byClose:
 			return 0, ErrClosed
-		case <-wait.C:
-			left := time.Until(end)
+		case byTime:
 			// The message may still reach the stream: finish treats a timeout as sent.
-			if left <= 0 || l.checkMajority() != nil {
+			if !l.now().Before(end) || l.checkMajority() != nil {
 				return 0, nats.ErrTimeout
 			}
-			wait.Reset(min(majorityPoll, left))
-		case reply := <-l.acks:
+		case byMessage:
 			switch {
 			case reply.Subject != m.Reply: // of an earlier attempt
 			case len(reply.Data) == 0 && reply.Header.Get(headerStatus) == "503":
@@ -212,10 +204,8 @@ func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
 
 // undecided returns the error of an append that is given up, for a reason if its time is not over.
 func (l *Log) undecided(a *appending, sent bool, reason error) error {
-	select {
-	case err := <-a.done:
-		return err
-	default:
+	if closed(a.done) {
+		return a.err
 	}
 	switch {
 	// Only what was never sent is certain to have no effect. Otherwise a later answer could still make the record valid.
@@ -231,30 +221,29 @@ func (l *Log) undecided(a *appending, sent bool, reason error) error {
 
 // publishParts publishes what does not fit into one message, and returns the rest.
 func (l *Log) publishParts(ctx context.Context, h *header, payload []byte) (rest []byte, err error) {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(partsInFlight)
-	for len(payload) > l.chunk && ctx.Err() == nil {
-		// Parts have no effect until the record follows that counts them, so they may arrive in any order and need no
-		// rollback.
-		p := header{kind: kindPart, parts: h.parts, writer: h.writer, counter: h.counter, at: h.at}
-		data := encode(p, payload[:l.chunk])
-		payload = payload[l.chunk:]
-		h.parts++
-		g.Go(func() error { return l.publishPart(ctx, data) })
-	}
-	if err := g.Wait(); err != nil {
+	n := (len(payload) - 1) / l.chunk
+	p := header{kind: kindPart, writer: h.writer, counter: h.counter, at: h.at}
+	// Parts have no effect until the record follows that counts them, so they may arrive in any order and need no
+	// rollback.
+	err = l.together(ctx, n, partsInFlight, func(ctx context.Context, i int) error {
+		p := p
+		p.parts = uint32(i)
+		return l.publishPart(ctx, encode(p, payload[i*l.chunk:(i+1)*l.chunk]))
+	})
+	if err != nil {
 		if l.life.Err() != nil {
 			return nil, ErrClosed
 		}
 		return nil, ErrUnavailable
 	}
-	return payload, nil
+	h.parts = uint32(n)
+	return payload[n*l.chunk:], nil
 }
 
 // publishPart publishes a part until the stream has it. A second copy does no harm.
 func (l *Log) publishPart(ctx context.Context, data []byte) error {
 	for {
-		r := <-l.publish(ctx, kindPart, data, nil, false)
+		r := l.publishOnce(ctx, kindPart, data, nil, false)
 		if r.err == nil {
 			l.offer(r.seq, data)
 			return nil
@@ -262,10 +251,8 @@ func (l *Log) publishPart(ctx context.Context, data []byte) error {
 		if err := l.checkMajority(); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !l.sleep(ctx, retryPause) {
 			return ctx.Err()
-		case <-time.After(retryPause):
 		}
 	}
 }
@@ -312,23 +299,28 @@ func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string
 	expect bool) <-chan published {
 	answer := make(chan published, 1)
 	if l.config.Store != nil {
-		seq, err := l.config.Store(l.stream, l.subject(k), wireHeaders(notes), data)
-		answer <- published{seq, err}
+		answer <- l.publishOnce(ctx, k, data, notes, expect)
 		return answer
 	}
-	m := l.message(k, data, notes, expect)
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-		defer cancel()
-		reply, err := l.config.Conn.RequestMsgWithContext(ctx, m)
-		if err != nil {
-			answer <- published{err: err}
-			return
-		}
-		seq, err := parseAck(reply.Data)
-		answer <- published{seq, err}
-	}()
+	l.spawn(func() { answer <- l.publishOnce(ctx, k, data, notes, expect) })
 	return answer
+}
+
+// publishOnce publishes a message and waits for the answer.
+func (l *Log) publishOnce(ctx context.Context, k kind, data []byte, notes map[string][]string, expect bool) published {
+	if l.config.Store != nil {
+		seq, err := l.config.Store(l.stream, l.subject(k), wireHeaders(notes), data)
+		return published{seq, err}
+	}
+	m := l.message(k, data, notes, expect)
+	ctx, cancel := l.within(ctx, tryTimeout)
+	defer cancel()
+	reply, err := l.servers.request(ctx, m)
+	if err != nil {
+		return published{err: err}
+	}
+	seq, err := parseAck(reply.Data)
+	return published{seq, err}
 }
 
 // parseAck parses {"stream":"s","seq":7} or {"error":{...}}.

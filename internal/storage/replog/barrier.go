@@ -1,9 +1,9 @@
 package replog
 
 import (
-	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -78,21 +78,24 @@ func (l *Log) Barrier() error {
 	}
 	c, lead := l.barriers.join()
 	if lead {
-		go func() {
+		l.spawn(func() {
 			runtime.Gosched() // lets callers that woke at the same time join
 			for b := l.barriers.following(); b != nil; b = l.barriers.following() {
 				l.pass(b)
 			}
-		}()
+		})
 	}
-	<-c.done
+	if s := l.config.schedule; s != nil {
+		s.Park(forever, func() bool { return closed(c.done) })
+	}
+	<-c.done // a round ends by itself, also after Close
 	return c.err
 }
 
 // mark publishes a mark for calls that an Append could not serve.
 func (l *Log) mark(b *batch) {
 	if b != nil {
-		go l.pass(b)
+		l.spawn(func() { l.pass(b) })
 	}
 }
 
@@ -118,26 +121,27 @@ const (
 // tryEnd asks for the end of the stream, and waits until this node has processed everything up to it. It reports
 // whether it has.
 func (l *Log) tryEnd() bool {
-	if l.config.End == nil || time.Now().UnixNano() < l.endAfter.Load() {
+	if l.config.End == nil || l.now().UnixNano() < l.endAfter.Load() {
 		return false
 	}
 	// Before the question, so that an end that has been overtaken meanwhile does not look like a loss.
 	from := l.stats.processed.Load()
-	ctx, cancel := context.WithTimeout(l.life, endTimeout)
+	limit := l.now().Add(endTimeout)
+	ctx, cancel := l.within(l.life, endTimeout)
 	defer cancel()
 	seq, err := l.config.End(ctx, l.stream)
-	if err == nil && seq >= from && l.awaitProcessed(ctx, seq) {
+	if err == nil && seq >= from && l.awaitProcessed(limit, seq) {
 		return true
 	}
 	// An end before what this node has processed before the call means that the stream has lost messages, which the mark
 	// finds.
-	l.endAfter.Store(time.Now().Add(endPause).UnixNano())
+	l.endAfter.Store(l.now().Add(endPause).UnixNano())
 	return false
 }
 
-// awaitProcessed returns true once this node has processed all messages up to one, and false if ctx ends before or the
-// log has failed.
-func (l *Log) awaitProcessed(ctx context.Context, seq uint64) bool {
+// awaitProcessed returns true once this node has processed all messages up to one, and false if that does not happen
+// before the limit or the log has failed.
+func (l *Log) awaitProcessed(limit time.Time, seq uint64) bool {
 	m := &passing{done: make(chan struct{})}
 	l.mu.Lock()
 	// Checked and registered under one lock: otherwise the message could be processed in between, and m would not wake.
@@ -154,9 +158,7 @@ func (l *Log) awaitProcessed(ctx context.Context, seq uint64) bool {
 		}()
 		l.stats.hear(seq)
 		l.wakeUp()
-		select {
-		case <-m.done:
-		case <-ctx.Done():
+		if _, why := waitFor[struct{}](l, limit.Sub(l.now()), nil, m.done); why != byDone {
 			return false
 		}
 	}
@@ -174,9 +176,10 @@ func (l *Log) releaseReadsLocked() {
 
 // tryPass publishes a mark and waits until this node has processed it.
 func (l *Log) tryPass() error {
-	ctx, cancel := context.WithTimeout(l.life, l.patience())
+	now, patience := l.now(), l.patience()
+	ctx, cancel := l.within(l.life, patience)
 	defer cancel()
-	h := header{kind: kindMark, writer: l.writer, counter: l.counter.Add(1), at: time.Now().UnixNano()}
+	h := header{kind: kindMark, writer: l.writer, counter: l.counter.Add(1), at: now.UnixNano()}
 	data := encode(h, nil)
 	m := &passing{done: make(chan struct{})}
 	l.mu.Lock()
@@ -190,41 +193,49 @@ func (l *Log) tryPass() error {
 	}()
 	// Without an expected sequence: a mark counts wherever it stands, as long as it comes after the call.
 	answer := l.publish(ctx, kindMark, data, nil, false)
-	var retry <-chan time.Time
-	poll := time.NewTicker(majorityPoll)
-	defer poll.Stop()
+	end := now.Add(patience)
+	poll, retry := now.Add(majorityPoll), end
 	for {
-		select {
-		case <-m.done:
+		r, why := waitFor(l, earliest(end, poll, retry).Sub(l.now()), answer, m.done)
+		switch why {
+		case byDone:
 			return l.Err()
-		case r := <-answer:
-			// A nil channel takes this case out of the select until there is another attempt.
-			answer = nil
+		case byClose:
+			return ErrClosed
+		case byMessage:
 			if r.err != nil {
 				l.stats.note(r.err)
-				retry = time.After(retryPause)
+				retry = l.now().Add(retryPause)
 				break
 			}
 			l.offer(r.seq, data)
 			l.checkProcessed(r.seq, func() bool { return m.passed })
 			l.wakeUp()
-		case <-retry:
-			// The same mark again. If the first copy was stored after all, either of them ends the wait.
-			answer, retry = l.publish(ctx, kindMark, data, nil, false), nil
-		case <-poll.C:
-			if err := l.checkMajority(); err != nil {
-				return err
+		case byTime:
+			now = l.now()
+			if !now.Before(end) {
+				return ErrUnavailable
 			}
-		case <-ctx.Done():
-			if l.life.Err() != nil {
-				return ErrClosed
+			if !now.Before(retry) {
+				// The same mark again. If the first copy was stored after all, either of them ends the wait.
+				answer, retry = l.publish(ctx, kindMark, data, nil, false), end
 			}
-			return ErrUnavailable
+			if !now.Before(poll) {
+				if err := l.checkMajority(); err != nil {
+					return err
+				}
+				poll = now.Add(majorityPoll)
+			}
 		}
 		if err := l.Err(); err != nil {
 			return err
 		}
 	}
+}
+
+// earliest returns the first of some times.
+func earliest(times ...time.Time) time.Time {
+	return slices.MinFunc(times, time.Time.Compare)
 }
 
 // passing is a mark, or the end of the stream, that was not processed.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
@@ -58,9 +57,9 @@ func TestFetchFromLeader(t *testing.T) {
 				fmt.Sprintf(
 					`{"config":{"name":"S","metadata":{"lazuli.log":"x"}},"state":{"first_seq":%d,"last_seq":%d},"created":%q}`,
 					tc.first, tc.last, time.Now().UTC().Format(time.RFC3339)))
-			js := check.Must(jetstream.New(conn))(t)
-			l := &Log{config: Config{Conn: conn, Name: "s", Log: slog.New(slog.DiscardHandler)}, js: js, stream: "S", id: "x",
-				next: 7, wake: make(chan struct{}, 1),
+			js := check.Must(newJetStream(conn))(t)
+			l := &Log{config: Config{Conn: conn, Name: "s", Log: slog.New(slog.DiscardHandler)}, servers: js, stream: "S",
+				id: "x", next: 7, wake: make(chan struct{}, 1),
 				ahead: map[uint64][]byte{}, parts: map[uint64]*partSet{}, marks: map[uint64]*passing{}}
 			processed, err := l.fetchFromLeader(7)
 			check.OK(t, err)

@@ -21,7 +21,8 @@ const (
 
 // Follow starts to process the stream after p, which is the zero Position for a node without state. It calls apply with
 // each valid record, and with the position after it, in order and one at a time. apply may keep the payload and must
-// not modify it. It must not call methods of the log. If it returns an error, the log stops with ErrApply.
+// not modify it. It must not call methods of the log. If it returns an error, the log stops with ErrApply; after an
+// ErrLater, it offers the record again, and calls that wait fail with ErrUnavailable meanwhile.
 //
 // Follow returns at once; Barrier waits until the node has caught up. It must be called once.
 func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) error {
@@ -38,7 +39,7 @@ func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) e
 		return fmt.Errorf("replog: %w", err)
 	}
 	l.running.Add(1)
-	go l.run()
+	l.spawn(l.run)
 	l.look()
 	return nil
 }
@@ -48,29 +49,19 @@ func (l *Log) subscribe() error {
 	if l.config.Store != nil {
 		return nil
 	}
-	conn, inbox := l.config.Conn, nats.NewInbox()
+	inbox := l.inbox()
 	l.replies, l.acks = inbox+".", make(chan *nats.Msg, 64)
-	begin := []func() (*nats.Subscription, error){
-		func() (*nats.Subscription, error) { return conn.ChanSubscribe(inbox+".*", l.acks) },
-		func() (*nats.Subscription, error) { return conn.Subscribe(l.followSubject()+".>", l.republished) },
-		func() (*nats.Subscription, error) { return conn.Subscribe(l.turnSubject(), l.turnRequested) },
+	err := l.servers.receive(inbox+".*", l.acks)
+	if err == nil {
+		err = l.servers.subscribe(l.followSubject()+".>", l.republished)
 	}
-	for _, fn := range begin {
-		sub, err := fn()
-		if err != nil {
-			return errors.Join(err, l.unsubscribe())
-		}
-		l.subs = append(l.subs, sub)
+	if err == nil {
+		err = l.servers.subscribe(l.turnSubject(), l.turnRequested)
+	}
+	if err != nil {
+		return errors.Join(err, l.servers.unsubscribe())
 	}
 	return nil
-}
-
-func (l *Log) unsubscribe() error {
-	var errs []error
-	for _, sub := range l.subs {
-		errs = append(errs, sub.Unsubscribe())
-	}
-	return errors.Join(errs...)
 }
 
 // republished receives a message from the stream's leader.
@@ -87,7 +78,10 @@ func (l *Log) offer(seq uint64, data []byte) (processed int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.failed != nil || seq < l.next || l.next == 0:
+	case l.failed != nil || l.next == 0:
+		return 0
+	case seq < l.next:
+		l.compareLocked(seq, data)
 		return 0
 	case seq > l.next:
 		// What finds no room here is read from the stream later.
@@ -118,6 +112,26 @@ func (l *Log) offer(seq uint64, data []byte) (processed int) {
 	}
 	return processed
 }
+
+// compareLocked stops the log if a message is not the one with its sequence that this node has processed: then the
+// stream has lost messages. The chain of the records alone does not show that if only marks, parts and records without
+// effect were lost: this node would pass over the valid records that have their sequences now.
+func (l *Log) compareLocked(seq uint64, data []byte) {
+	known := l.sums[seq%sumsKept]
+	if known.seq != seq || len(data) < headerSize || known.sum == sumOf(data) {
+		return
+	}
+	if _, _, err := decode(data); errors.Is(err, errSum) { // damaged on its way
+		return
+	}
+	l.failLocked(fmt.Errorf("%w: the stream has another message %d than this node has processed", ErrDiverged, seq))
+}
+
+// sumsKept is the number of messages of which a log knows the checksum.
+const sumsKept = 256
+
+// messageSum is the checksum of a message.
+type messageSum struct{ seq, sum uint64 }
 
 // processLocked processes the next message. It returns false if the message cannot be used: then the follower reads it
 // from the stream again, or the log has failed.
@@ -155,6 +169,7 @@ func (l *Log) processLocked(seq uint64, data []byte) bool {
 	l.expirePartsLocked(seq)
 	// Only now: a message that cannot be used is still the next one, and the follower reads another copy of it.
 	l.next = seq + 1
+	l.sums[seq%sumsKept] = messageSum{seq, sumOf(data)}
 	if seq > l.pos.Seq {
 		l.pos.Seq = seq
 	}
@@ -170,6 +185,7 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 		}
 	}
 	// Also for records before the restart: their parts must not stay in memory.
+	parts, before := l.parts[h.writer], l.pos.Log
 	payload, complete := l.takePartsLocked(h, payload)
 	if seq <= l.pos.Seq {
 		return nil // before a restart
@@ -185,9 +201,20 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 		p := l.pos
 		p.Seq, p.Last, p.Chain, p.Resume = seq, seq, sumOf(data), l.resumeAfterLocked(seq)
 		// The position moves only after apply, so that no waiting call sees a record as processed that is not visible.
-		if err := l.apply(payload, p); err != nil {
+		err := l.apply(payload, p)
+		if errors.Is(err, ErrLater) {
+			// As if the message had not arrived: it is read again, and needs its parts then.
+			if l.pos.Log = before; parts != nil {
+				l.parts[h.writer] = parts
+			}
+			err = fmt.Errorf("%w: message %d: %w", errUnsettled, seq, err)
+			l.stats.stalled.Store(&err)
+			return err
+		}
+		if err != nil {
 			return fmt.Errorf("%w: message %d: %w", ErrApply, seq, err)
 		}
+		l.stats.stalled.Store(nil)
 		l.pos = p
 		l.stats.applied.Add(1)
 		l.turns.appended(seq, h.writer)
@@ -208,8 +235,8 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 	return nil
 }
 
-// errUnsettled means that Config.Settle has failed, so that a record is not applied yet.
-var errUnsettled = errors.New("the stream is not durable")
+// errUnsettled means that Config.Settle has failed, or apply with ErrLater, so that a record is not applied yet.
+var errUnsettled = errors.New("a record cannot be applied yet")
 
 // failLocked ends following.
 func (l *Log) failLocked(err error) {
@@ -254,31 +281,22 @@ func (l *Log) behind() bool {
 // run fills gaps until Close.
 func (l *Log) run() {
 	defer l.running.Done()
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
+	poll := l.now().Add(pollInterval)
 	for {
-		select {
-		case <-l.life.Done():
+		_, why := waitFor(l, poll.Sub(l.now()), l.wake, nil)
+		switch why {
+		case byClose:
 			return
-		case <-poll.C:
+		case byTime:
+			poll = l.now().Add(pollInterval)
 			l.probe()
-		case <-l.wake:
+		case byMessage:
 			l.pause(gapPatience)
 			if !l.mustLook.Swap(false) && !l.behind() {
 				continue // it has arrived
 			}
 		}
 		l.fill()
-	}
-}
-
-// pause waits; it returns false if the log was closed.
-func (l *Log) pause(d time.Duration) bool {
-	select {
-	case <-l.life.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -289,11 +307,12 @@ func (l *Log) state() (next uint64, ok bool) {
 	return l.next, l.failed == nil
 }
 
-// isUnsettled reports whether the next message waits for Config.Settle.
-func (l *Log) isUnsettled() bool {
+// takeUnsettled reports whether the next message was read since the last call and could not be applied yet.
+func (l *Log) takeUnsettled() (unsettled bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.unsettled
+	unsettled, l.unsettled = l.unsettled, false
+	return unsettled
 }
 
 // fill reads the stream from the next message on until it has everything that it has heard of.
@@ -304,10 +323,12 @@ func (l *Log) fill() {
 		if !ok {
 			return
 		}
+		l.takeUnsettled()
 		n, err := l.fetch(next)
 		// A replica may lag, so its silence proves nothing; the leader decides whether the message is lost. Not for a
-		// message that waits for Settle: it is there, and fetchFromLeader would take it for a damaged one.
-		if n == 0 && err == nil && attempt >= 3 && !l.isUnsettled() {
+		// message that was just read and waits for Settle or for room: it is there. One that was there before may have been
+		// cut off since.
+		if n == 0 && err == nil && attempt >= 3 && !l.takeUnsettled() {
 			n, err = l.fetchFromLeader(next)
 		}
 		after, ok := l.state()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -60,13 +59,18 @@ type Config struct {
 	Log *slog.Logger
 
 	seeded bool // Open creates a seeded log
+
+	// For simulations; see schedule.go.
+	schedule schedule
+	servers  servers
+	chunk    int // largest payload of a message; 0 is what the server accepts
 }
 
 var nameRule = lazyregexp.New(`^[a-z0-9-]{1,64}$`)
 
 func (c *Config) validate() error {
 	switch {
-	case c.Conn == nil:
+	case c.Conn == nil && c.servers == nil:
 		return errors.New("replog: Conn is missing")
 	case !nameRule().MatchString(c.Name):
 		return fmt.Errorf("replog: Name is %q: want lower-case letters, digits and hyphens", c.Name)
@@ -89,14 +93,14 @@ const metadataID = "lazuli.log"
 
 // Log is one replicated log. Its methods are safe for concurrent use.
 type Log struct {
-	config Config
-	js     jetstream.JetStream
-	stream string
-	id     string
-	seeded bool // the log begins with a snapshot, see Seed
-	found  uint64
-	writer uint64
-	chunk  int // largest payload of a message, in bytes
+	config  Config
+	servers servers
+	stream  string
+	id      string
+	seeded  bool // the log begins with a snapshot, see Seed
+	found   uint64
+	writer  uint64
+	chunk   int // largest payload of a message, in bytes
 
 	counter  atomic.Uint64
 	timeout  atomic.Int64    // Config.Timeout
@@ -106,7 +110,6 @@ type Log struct {
 	wake     chan struct{} // the follower has a gap to fill
 	running  sync.WaitGroup
 	mustLook atomic.Bool // see look
-	subs     []*nats.Subscription
 
 	mu       sync.Mutex // guards the rest, and is held while apply runs
 	apply    func(payload []byte, p Position) error
@@ -115,12 +118,13 @@ type Log struct {
 	ahead    map[uint64][]byte // messages after next
 	aheadLen int               // in bytes
 	parts    map[uint64]*partSet
+	sums     [sumsKept]messageSum // of the last processed messages
 	current  *appending
 	marks    map[uint64]*passing // own ones, by counter
 	reads    map[*passing]uint64 // by the sequence that they wait for
 	failed   error
 	closed   bool
-	// unsettled is set after Settle has failed for the next message.
+	// unsettled is set after Settle or apply has failed for the next message, until takeUnsettled.
 	unsettled bool
 
 	appends   sync.Mutex // held by Append, one at a time; guards published and acks
@@ -138,17 +142,21 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(c.Conn)
-	if err != nil {
-		return nil, fmt.Errorf("replog: %w", err)
-	}
 	l := &Log{
-		config: c, js: js, stream: "LAZULI_LOG_" + c.Name, writer: rand.Uint64(), wake: make(chan struct{}, 1),
+		config: c, servers: c.servers, stream: "LAZULI_LOG_" + c.Name, wake: make(chan struct{}, 1), chunk: c.chunk,
 		ahead: make(map[uint64][]byte), parts: make(map[uint64]*partSet), marks: make(map[uint64]*passing),
 		reads: make(map[*passing]uint64),
 	}
 	l.timeout.Store(int64(c.Timeout))
 	l.life, l.end = context.WithCancel(context.Background())
+	if l.servers == nil {
+		js, err := newJetStream(c.Conn)
+		if err != nil {
+			return nil, err
+		}
+		l.servers = js
+	}
+	l.writer = l.random()
 	if err := l.create(ctx); err != nil {
 		return nil, err
 	}
@@ -156,6 +164,9 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 		if err := c.Settle(l.stream); err != nil {
 			return nil, fmt.Errorf("replog: stream %s: %w", l.stream, err)
 		}
+	}
+	if l.chunk > 0 {
+		return l, nil
 	}
 	// Room for the headers of JetStream, and of a republished message.
 	l.chunk = int(min(c.Conn.MaxPayload(), 1<<20)) - headerSize - 4096
@@ -190,7 +201,7 @@ func (l *Log) create(ctx context.Context) error {
 		Replicas:    l.config.Replicas,
 		AllowDirect: true,
 		DenyDelete:  true,
-		Metadata:    map[string]string{metadataID: strconv.FormatUint(rand.Uint64(), 36)},
+		Metadata:    map[string]string{metadataID: strconv.FormatUint(l.random(), 36)},
 	}
 	if l.config.Store == nil {
 		config.RePublish = l.republish()
@@ -210,10 +221,8 @@ func (l *Log) create(ctx context.Context) error {
 		if errors.As(err, new(permanent)) {
 			return fmt.Errorf("replog: stream %s: %w", l.stream, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !l.sleep(ctx, 200*time.Millisecond) { // the cluster may have no leader yet
 			return fmt.Errorf("%w: stream %s: %w", ErrUnavailable, l.stream, err)
-		case <-time.After(200 * time.Millisecond): // the cluster may have no leader yet
 		}
 	}
 }
@@ -225,17 +234,17 @@ type permanent struct{ error }
 const createTimeout = 8 * time.Second
 
 func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstream.StreamConfig) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := l.within(ctx, limit)
 	defer cancel()
-	s, err := l.js.Stream(ctx, l.stream)
+	info, err := l.servers.stream(ctx, l.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s, err = l.js.CreateStream(ctx, config)
+		info, err = l.servers.create(ctx, config)
 	}
 	if err != nil {
 		return err
 	}
-	found := s.CachedInfo().Config
-	l.found = s.CachedInfo().State.LastSeq
+	found := info.Config
+	l.found = info.State.LastSeq
 	// From what the stream has, not from what was asked for: another node may have created it at the same time.
 	l.id, l.seeded = found.Metadata[metadataID], found.Metadata[metadataSeeded] != ""
 	switch {
@@ -246,7 +255,7 @@ func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstr
 	}
 	if found.RePublish == nil && l.config.Store == nil { // it was private until now
 		found.RePublish = l.republish()
-		if _, err := l.js.UpdateStream(ctx, found); err != nil {
+		if err := l.servers.update(ctx, found); err != nil {
 			return err
 		}
 	}
@@ -263,8 +272,7 @@ func (l *Log) addReplicas(ctx context.Context, found jetstream.StreamConfig) err
 		return nil
 	}
 	found.Replicas = l.config.Replicas
-	_, err := l.js.UpdateStream(ctx, found)
-	return err
+	return l.servers.update(ctx, found)
 }
 
 // ID identifies the log: another cluster's log has another id. A node must not follow a log whose id is not the one of
@@ -306,7 +314,7 @@ func (l *Log) Close() {
 	// it.
 	l.end()
 	l.mu.Unlock()
-	_ = l.unsubscribe()
+	_ = l.servers.unsubscribe()
 	l.running.Wait()
 }
 

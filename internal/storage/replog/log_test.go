@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -236,6 +238,41 @@ func TestRecordInParts(t *testing.T) {
 	}
 }
 
+// A record that a node cannot apply now is offered again, with its parts, and nothing else is applied before it. What
+// waits for it learns it at once, and not after the time for a majority.
+func TestRecordThatIsAppliedLater(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	l, err := Open(t.Context(), Config{Conn: conn, Replicas: 1, Name: "test", Log: slog.New(slog.DiscardHandler)})
+	check.OK(t, err)
+	t.Cleanup(l.Close)
+	b, full := &applied{Log: l}, atomic.Bool{}
+	check.OK(t, l.Follow(Position{}, func(payload []byte, p Position) error {
+		if full.Load() {
+			return fmt.Errorf("%w: the disk is full", ErrLater)
+		}
+		return b.apply(payload, p)
+	}))
+	a.add(t, "before")
+	b.barrier(t)
+	full.Store(true)
+	large := strings.Repeat("x", 3<<20)
+	a.add(t, large)
+	a.add(t, "after")
+	check.Eventually(t, func() bool { return b.checkMajority() != nil }, "the node says that it cannot apply a record")
+	began := time.Now()
+	if err := b.Barrier(); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrDisk) ||
+		time.Since(began) > 5*time.Second {
+		t.Errorf("a barrier: %v after %v, want ErrDisk at once", err, time.Since(began))
+	}
+	full.Store(false)
+	check.Eventually(t, func() bool { return b.Barrier() == nil }, "the node goes on")
+	if got := b.all(); len(got) != 3 || got[1] != large || got[2] != "after" {
+		t.Errorf("%d records were applied", len(got))
+	}
+}
+
 // A node that stops between the parts of a record and the record must read the parts again.
 func TestResumeIsBeforePartsWithoutTheirRecord(t *testing.T) {
 	t.Parallel()
@@ -385,7 +422,7 @@ func TestCallsEndWithTheMajority(t *testing.T) {
 			}
 			return !lost.Load()
 		}}, Position{})
-		check.OK(t, a.js.DeleteStream(t.Context(), a.stream))
+		check.OK(t, check.Must(jetstream.New(conn))(t).DeleteStream(t.Context(), a.stream))
 		if silent { // as a leader that is cut off
 			check.Must(conn.Subscribe("lazuli.log.test.*", func(*nats.Msg) {}))(t)
 			check.OK(t, conn.Flush())
@@ -461,7 +498,7 @@ func TestExistingLogGetsMoreReplicas(t *testing.T) {
 	if got := a.all(); !slices.Equal(got, []string{"before", "after"}) || a.ID() != b.ID() {
 		t.Errorf("applied %q", got)
 	}
-	s, err := a.js.Stream(t.Context(), a.stream)
+	s, err := check.Must(jetstream.New(a.config.Conn))(t).Stream(t.Context(), a.stream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -546,11 +583,7 @@ func TestThreeNodes(t *testing.T) {
 	close(stop)
 	work.Wait()
 	for _, n := range nodes {
-		for deadline := time.Now().Add(patience); n.Barrier() != nil; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("barrier: %+v", n.Status())
-			}
-		}
+		check.Eventually(t, func() bool { return n.Barrier() == nil }, "a node has no barrier")
 	}
 	first := nodes[0].all()
 	for i, n := range nodes {

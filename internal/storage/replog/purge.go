@@ -3,18 +3,16 @@ package replog
 import (
 	"context"
 	"fmt"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Trim removes old messages that a node at position p does not need if the log is longer than limit bytes, so that
 // about half of them stay.
 func (l *Log) Trim(ctx context.Context, p Position, limit int64) error {
-	s, err := l.js.Stream(ctx, l.stream)
+	info, err := l.servers.stream(ctx, l.stream)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	state := s.CachedInfo().State
+	state := info.State
 	if int64(state.Bytes) <= limit || state.Msgs == 0 {
 		return nil
 	}
@@ -28,7 +26,7 @@ func (l *Log) Trim(ctx context.Context, p Position, limit int64) error {
 	if keep <= state.FirstSeq {
 		return nil
 	}
-	if err := s.Purge(ctx, jetstream.WithPurgeSequence(keep)); err != nil {
+	if err := l.servers.purge(ctx, l.stream, keep); err != nil {
 		return fmt.Errorf("%w: purging %s: %w", ErrUnavailable, l.stream, err)
 	}
 	return nil
@@ -41,11 +39,7 @@ func (l *Log) Purge(ctx context.Context, p Position) error {
 	if keep <= 1 {
 		return nil
 	}
-	s, err := l.js.Stream(ctx, l.stream)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if err := s.Purge(ctx, jetstream.WithPurgeSequence(keep)); err != nil {
+	if err := l.servers.purge(ctx, l.stream, keep); err != nil {
 		return fmt.Errorf("%w: purging %s: %w", ErrUnavailable, l.stream, err)
 	}
 	return nil

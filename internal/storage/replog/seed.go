@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 )
 
 // A log may begin with state that was not appended to it: that of a server alone. Such a seeded log has a first record
@@ -28,8 +27,8 @@ func Seed(ctx context.Context, c Config, write func(io.Writer) error) error {
 		return err
 	}
 	defer l.Close()
-	data := encode(header{kind: kindRecord, writer: l.writer, counter: 1, at: time.Now().UnixNano()}, nil)
-	first := <-l.publish(ctx, kindRecord, data, nil, true)
+	data := encode(header{kind: kindRecord, writer: l.writer, counter: 1, at: l.now().UnixNano()}, nil)
+	first := l.publishOnce(ctx, kindRecord, data, nil, true)
 	switch {
 	case errors.Is(first.err, errRefused), first.err == nil && (first.seq != 1 || !l.seeded):
 		return fmt.Errorf("%w: %s", ErrExists, l.stream)

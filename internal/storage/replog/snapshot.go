@@ -2,12 +2,12 @@ package replog
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -51,8 +51,8 @@ const snapshotInFlight = 16
 func (l *Log) snapshotStream() string          { return "LAZULI_SNAPSHOT_" + l.config.Name }
 func (l *Log) snapshotSubject(s string) string { return "lazuli.snapshot." + l.config.Name + "." + s }
 
-func (l *Log) openSnapshots(ctx context.Context) (jetstream.Stream, error) {
-	s, err := l.js.Stream(ctx, l.snapshotStream())
+func (l *Log) openSnapshots(ctx context.Context) error {
+	info, err := l.servers.stream(ctx, l.snapshotStream())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		config := jetstream.StreamConfig{
 			Name: l.snapshotStream(), Description: "Lazuli: snapshots of " + l.config.Name,
@@ -62,19 +62,19 @@ func (l *Log) openSnapshots(ctx context.Context) (jetstream.Stream, error) {
 		if l.config.InMemory {
 			config.Storage = jetstream.MemoryStorage
 		}
-		s, err = l.js.CreateStream(ctx, config)
+		_, err = l.servers.create(ctx, config)
 	} else if err == nil {
-		err = l.addReplicas(ctx, s.CachedInfo().Config)
+		err = l.addReplicas(ctx, info.Config)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: stream %s: %w", ErrUnavailable, l.snapshotStream(), err)
+		return fmt.Errorf("%w: stream %s: %w", ErrUnavailable, l.snapshotStream(), err)
 	}
-	return s, nil
+	return nil
 }
 
 // lastManifest returns the newest manifest. Errors: ErrNoSnapshot, ErrDamaged, ErrUnavailable.
 func (l *Log) lastManifest(ctx context.Context) (m manifest, err error) {
-	most, began := time.Duration(l.timeout.Load()), time.Now()
+	most, began := time.Duration(l.timeout.Load()), l.now()
 	for limit := min(time.Second, most); ; { // see create
 		m, err = l.lastManifestWithin(ctx, limit)
 		switch {
@@ -82,7 +82,7 @@ func (l *Log) lastManifest(ctx context.Context) (m manifest, err error) {
 			return m, err
 		case errors.Is(err, context.DeadlineExceeded) && limit < most:
 			limit = min(2*limit, most)
-		case noLeader(err) && time.Since(began) < most:
+		case noLeader(err) && l.now().Sub(began) < most:
 			l.pause(retryPause)
 		default:
 			return m, err
@@ -98,13 +98,12 @@ func noLeader(err error) bool {
 }
 
 func (l *Log) lastManifestWithin(ctx context.Context, limit time.Duration) (m manifest, err error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := l.within(ctx, limit)
 	defer cancel()
-	s, err := l.openSnapshots(ctx)
-	if err != nil {
+	if err := l.openSnapshots(ctx); err != nil {
 		return m, err
 	}
-	raw, err := lastMessage(ctx, s, l.snapshotSubject("manifest"))
+	raw, err := l.servers.last(ctx, l.snapshotStream(), l.snapshotSubject("manifest"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return m, ErrNoSnapshot
 	}
@@ -115,6 +114,7 @@ func (l *Log) lastManifestWithin(ctx context.Context, limit time.Duration) (m ma
 	if err == nil {
 		err = json.Unmarshal(text, &m)
 	}
+	m.seq = raw.Sequence
 	if err != nil {
 		return m, fmt.Errorf("%w: the manifest of the last snapshot: %w", ErrDamaged, err)
 	}
@@ -124,25 +124,8 @@ func (l *Log) lastManifestWithin(ctx context.Context, limit time.Duration) (m ma
 	if m.Log != l.id {
 		return m, fmt.Errorf("%w: the last snapshot is of log %s, and this log is %s", ErrDiverged, m.Log, l.id)
 	}
-	m.seq = raw.Sequence
 	l.noteSnapshot(&m)
 	return m, nil
-}
-
-// lastMessage returns the last message of a subject. For a moment after a stream was created, or its leader was lost,
-// no server answers; then the request is repeated until ctx is done.
-func lastMessage(ctx context.Context, s jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
-	for {
-		raw, err := s.GetLastMsgForSubject(ctx, subject)
-		if !errors.Is(err, nats.ErrNoResponders) {
-			return raw, err
-		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
-			return nil, err
-		}
-	}
 }
 
 func (l *Log) noteSnapshot(m *manifest) {
@@ -167,27 +150,26 @@ var ErrClaimed = errors.New("replog: another node makes a snapshot")
 // Claim reserves the making of a snapshot for this node until the term ends. Errors: ErrClaimed, ErrUnavailable. A
 // claim only saves work: two snapshots at a time do no harm.
 func (l *Log) Claim(ctx context.Context, term time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(l.timeout.Load()))
+	ctx, cancel := l.within(ctx, time.Duration(l.timeout.Load()))
 	defer cancel()
-	s, err := l.openSnapshots(ctx)
-	if err != nil {
+	if err := l.openSnapshots(ctx); err != nil {
 		return err
 	}
 	m := nats.NewMsg(l.snapshotSubject("claim"))
 	m.Data = []byte(l.config.Node)
 	last := uint64(0)
-	switch raw, err := lastMessage(ctx, s, m.Subject); {
+	switch raw, err := l.servers.last(ctx, l.snapshotStream(), m.Subject); {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	// The time is that of a server, whose clock may differ. A claim from far in the future must not block all others.
-	case time.Since(raw.Time) < term && time.Since(raw.Time) > -term:
+	case l.now().Sub(raw.Time) < term && l.now().Sub(raw.Time) > -term:
 		return ErrClaimed
 	default:
 		last = raw.Sequence
 	}
 	// Of two nodes that have seen the same last claim, the stream accepts only one.
-	_, err = l.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last))
+	_, err := l.servers.publish(ctx, m, last)
 	var refused *jetstream.APIError
 	switch {
 	case errors.As(err, &refused) && refused.ErrorCode == codeWrongSequence:
@@ -201,8 +183,7 @@ func (l *Log) Claim(ctx context.Context, term time.Duration) error {
 // WriteSnapshot publishes a snapshot: what write writes, which must be the result of all valid records up to p.
 // Afterwards it removes older snapshots, and the part of the log before the previous snapshot.
 func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Writer) error) error {
-	s, err := l.openSnapshots(ctx)
-	if err != nil {
+	if err := l.openSnapshots(ctx); err != nil {
 		return err
 	}
 	before, err := l.lastManifest(ctx)
@@ -213,12 +194,12 @@ func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Write
 	var old Position
 	if err == nil {
 		_ = old.UnmarshalBinary(before.Position)
-		if old.Last > p.Last {
+		if old.Seq > p.Seq {
 			return nil // another node has made a newer one
 		}
 	}
-	w := &pieceWriter{l: l, ctx: ctx, id: rand.Uint64(), last: p.Last}
-	if w.js, err = jetstream.New(l.config.Conn, jetstream.WithPublishAsyncMaxPending(snapshotInFlight)); err != nil {
+	w := &pieceWriter{l: l, ctx: ctx, id: l.random(), last: p.Last}
+	if w.send, err = l.servers.series(snapshotInFlight); err != nil {
 		return fmt.Errorf("replog: %w", err)
 	}
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
@@ -232,18 +213,25 @@ func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Write
 		return err
 	}
 	m := manifest{
-		Version: manifestVersion, Log: l.id, ID: w.id, Node: l.config.Node, Time: time.Now().UTC(), Bytes: w.bytes,
+		Version: manifestVersion, Log: l.id, ID: w.id, Node: l.config.Node, Time: l.now().UTC(), Bytes: w.bytes,
 		Pieces: w.pieces, First: w.first,
 		Last: w.seq, Previous: old.Resume,
 	}
 	m.Position, _ = p.AppendBinary(nil)
 	// The manifest comes last: until then the pieces belong to no snapshot, and an interruption leaves the older one.
-	if err := l.publishManifest(ctx, &m); err != nil {
+	// And only in place of the one that was read above, since the log is cut by that: an older snapshot that took long
+	// would come after a newer one, and its pieces or the messages that it needs may be gone.
+	err = l.publishManifest(ctx, &m, before.seq)
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && refused.ErrorCode == codeWrongSequence {
+		return nil // another node has made one meanwhile
+	}
+	if err != nil {
 		return err
 	}
 	l.noteSnapshot(&m)
 	// Only after the manifest, which no longer names what is removed.
-	if err := s.Purge(ctx, jetstream.WithPurgeSequence(m.First)); err != nil {
+	if err := l.servers.purge(ctx, l.snapshotStream(), m.First); err != nil {
 		return fmt.Errorf("%w: removing older snapshots: %w", ErrUnavailable, err)
 	}
 	// Up to the previous snapshot and not to this one: a node that has just loaded the previous one, or is a little
@@ -251,17 +239,17 @@ func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Write
 	return l.Purge(ctx, old)
 }
 
-func (l *Log) publishManifest(ctx context.Context, m *manifest) error {
+// publishManifest publishes a manifest if last is the sequence of the last one, 0 for none.
+func (l *Log) publishManifest(ctx context.Context, m *manifest, last uint64) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("replog: %w", err)
 	}
 	h := header{kind: kindMark, writer: m.ID, at: m.Time.UnixNano()}
-	ack, err := l.js.Publish(ctx, l.snapshotSubject("manifest"), encode(h, text))
-	if err != nil {
+	message := &nats.Msg{Subject: l.snapshotSubject("manifest"), Data: encode(h, text)}
+	if m.seq, err = l.servers.publish(ctx, message, last); err != nil {
 		return fmt.Errorf("%w: publishing a snapshot: %w", ErrUnavailable, err)
 	}
-	m.seq = ack.Sequence
 	return nil
 }
 
@@ -269,12 +257,12 @@ func (l *Log) publishManifest(ctx context.Context, m *manifest) error {
 type pieceWriter struct {
 	l      *Log
 	ctx    context.Context // of WriteSnapshot
-	js     jetstream.JetStream
+	send   func(m *nats.Msg) (acknowledged, error)
 	id     uint64
 	last   uint64
 	buffer []byte
 
-	pending []jetstream.PubAckFuture
+	pending []acknowledged
 	pieces  uint32
 	bytes   int64
 	first   uint64
@@ -297,8 +285,8 @@ func (w *pieceWriter) Write(p []byte) (int, error) {
 }
 
 func (w *pieceWriter) publish() error {
-	h := header{kind: kindPart, parts: w.pieces, writer: w.id, counter: w.last, at: time.Now().UnixNano()}
-	f, err := w.js.PublishMsgAsync(&nats.Msg{Subject: w.l.snapshotSubject("piece"), Data: encode(h, w.buffer)})
+	h := header{kind: kindPart, parts: w.pieces, writer: w.id, counter: w.last, at: w.l.now().UnixNano()}
+	f, err := w.send(&nats.Msg{Subject: w.l.snapshotSubject("piece"), Data: encode(h, w.buffer)})
 	if err != nil {
 		return fmt.Errorf("%w: publishing a snapshot: %w", ErrUnavailable, err)
 	}
@@ -314,25 +302,20 @@ func (w *pieceWriter) publish() error {
 
 // await waits for the oldest acknowledgement. The pieces must be in order, since a reader reads them as they stand.
 func (w *pieceWriter) await() error {
-	f := w.pending[0]
+	acknowledged := w.pending[0]
 	w.pending = w.pending[1:]
-	select {
-	case ack := <-f.Ok():
-		if ack.Sequence <= w.seq {
-			return errors.New("replog: the pieces of a snapshot are out of order")
-		}
-		if w.first == 0 {
-			w.first = ack.Sequence
-		}
-		w.seq = ack.Sequence
-		return nil
-	case err := <-f.Err():
-		return fmt.Errorf("%w: publishing a snapshot: %w", ErrUnavailable, err)
-	case <-w.ctx.Done():
-		return w.ctx.Err()
-	case <-w.l.life.Done():
-		return ErrClosed
+	seq, err := acknowledged(w.ctx, w.l.life)
+	if err != nil {
+		return err
 	}
+	if seq <= w.seq {
+		return errors.New("replog: the pieces of a snapshot are out of order")
+	}
+	if w.first == 0 {
+		w.first = seq
+	}
+	w.seq = seq
+	return nil
 }
 
 func (w *pieceWriter) finish() error {
@@ -424,11 +407,11 @@ func (r *pieceReader) fetch() error {
 		before := r.next
 		// A replica may lag behind the manifest. Every fourth attempt asks the leader, which has all pieces.
 		if try%4 < 3 {
-			last = r.l.read(r.l.snapshotStream(), r.next, snapshotInFlight, r.take)
+			last = r.l.servers.read(r.l.snapshotStream(), r.next, snapshotInFlight, r.take)
 		} else {
 			var seq uint64
 			var data []byte
-			seq, data, last = r.l.leaderMessage(r.l.snapshotStream(), r.next)
+			seq, data, last = r.l.servers.message(r.l.snapshotStream(), r.next)
 			switch {
 			case last == nil && seq == r.next:
 				_, last = r.take(seq, data)
@@ -440,12 +423,10 @@ func (r *pieceReader) fetch() error {
 		if errors.Is(last, ErrDamaged) && try > 8 || r.next > before {
 			break
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-r.ctx.Done():
-		}
+		r.l.sleep(r.ctx, retryPause)
 		if try == fetchTries-1 {
-			return fmt.Errorf("%w: piece %d of the snapshot cannot be read: %w", ErrDamaged, r.next, last)
+			return fmt.Errorf("%w: piece %d of the snapshot cannot be read: %w", ErrDamaged, r.next,
+				cmp.Or(last, errNoMessage))
 		}
 	}
 	// Pieces before the damaged one are delivered first; the next call meets the damage again.
@@ -482,26 +463,26 @@ func (l *Log) Holds(ctx context.Context, p Position) (bool, error) {
 	if l.seeded && p.Last == 0 {
 		return false, nil
 	}
-	s, err := l.js.Stream(ctx, l.stream)
+	info, err := l.servers.stream(ctx, l.stream)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return s.CachedInfo().State.FirstSeq <= p.Resume+1, nil
+	return info.State.FirstSeq <= p.Resume+1, nil
 }
 
 // Empty reports whether this node has processed no record, and is not behind.
 func (l *Log) Empty() bool {
-	ctx, cancel := context.WithTimeout(l.life, time.Duration(l.timeout.Load()))
+	ctx, cancel := l.within(l.life, time.Duration(l.timeout.Load()))
 	defer cancel()
-	s, err := l.js.Stream(ctx, l.stream)
-	return err == nil && s.CachedInfo().State.LastSeq == 0 && !l.seeded
+	info, err := l.servers.stream(ctx, l.stream)
+	return err == nil && info.State.LastSeq == 0 && !l.seeded
 }
 
 // Size returns the size of the log in bytes.
 func (l *Log) Size(ctx context.Context) (int64, error) {
-	s, err := l.js.Stream(ctx, l.stream)
+	info, err := l.servers.stream(ctx, l.stream)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return int64(s.CachedInfo().State.Bytes), nil
+	return int64(info.State.Bytes), nil
 }

@@ -10,8 +10,8 @@ import (
 
 // Status is the state of a log on one node.
 type Status struct {
-	// Name and ID identify the log, Node the node.
-	Name, ID, Node string
+	// Name and ID identify the log, Stream is that of its records, Node the node.
+	Name, ID, Stream, Node string
 	// Applied is the sequence of the last valid record that was applied, Processed that of the last message.
 	Applied, Processed uint64
 	// Last is the highest sequence that this node has heard of, and Lag how many messages it has not processed.
@@ -57,6 +57,7 @@ type stats struct {
 	conflicts, damaged     atomic.Uint64
 	appendTime             atomic.Int64
 	caughtUp, down         atomic.Bool
+	stalled                atomic.Pointer[error] // why the next record cannot be applied; nil if it can
 
 	mu       sync.Mutex // guards the rest
 	failed   error
@@ -100,7 +101,7 @@ func (s *stats) note(err error) {
 func (l *Log) Status() Status {
 	s := &l.stats
 	st := Status{
-		Name: l.config.Name, ID: l.id, Node: l.config.Node,
+		Name: l.config.Name, ID: l.id, Stream: l.stream, Node: l.config.Node,
 		Applied: s.last.Load(), Processed: s.processed.Load(), Last: s.heard.Load(),
 		Available: !s.down.Load(), Records: s.applied.Load(), Appends: s.appends.Load(), Conflicts: s.conflicts.Load(),
 		AppendTime: time.Duration(s.appendTime.Load()), Damaged: s.damaged.Load(),
@@ -123,12 +124,17 @@ func (l *Log) patience() time.Duration {
 	return timeout
 }
 
-// checkMajority returns an error if it is known that no majority can be reached.
+// checkMajority returns an error if it is known that no majority can be reached, or that this node cannot apply what
+// comes next.
 func (l *Log) checkMajority() error {
 	if l.config.Failed != nil {
 		if err := l.config.Failed(); err != nil {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return &diskError{err}
 		}
+	}
+	// What waits for this node to apply something would wait for its disk.
+	if cause := l.stats.stalled.Load(); cause != nil {
+		return &diskError{*cause}
 	}
 	if l.config.Majority == nil || l.config.Majority() {
 		return nil
@@ -150,10 +156,15 @@ func (l *Log) available(err error) {
 			l.config.Log.Info("the log is available again")
 		}
 	case errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown):
-		if l.stats.down.CompareAndSwap(false, true) {
-			l.config.Log.Error("the log is not available; reads and writes are refused until a majority of its servers answers",
-				"err", err)
+		// A server that says why it has failed has logged that itself.
+		if !l.stats.down.CompareAndSwap(false, true) || l.config.Failed != nil && l.config.Failed() != nil {
+			return
 		}
+		until := "a majority of its servers answers"
+		if errors.Is(err, ErrDisk) {
+			until = "this node can write to its disk"
+		}
+		l.config.Log.Error("the log is not available; reads and writes are refused until "+until, "err", err)
 	}
 }
 
@@ -161,10 +172,10 @@ func (l *Log) available(err error) {
 func (l *Log) probe() {
 	if l.stats.down.Load() && l.probing.TryLock() {
 		l.running.Add(1)
-		go func() {
+		l.spawn(func() {
 			defer l.running.Done()
 			defer l.probing.Unlock()
 			_ = l.Barrier()
-		}()
+		})
 	}
 }

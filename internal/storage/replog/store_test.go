@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // startIn starts a server on a folder that may have streams.
@@ -222,9 +223,5 @@ func TestRecordThatIsNotSettled(t *testing.T) {
 // await waits until a condition holds.
 func await(t *testing.T, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
-		}
-	}
+	check.Eventually(t, holds, "the condition does not hold")
 }

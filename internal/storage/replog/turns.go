@@ -2,7 +2,6 @@ package replog
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -92,26 +91,6 @@ func (t *turns) remove(i int) {
 	}
 }
 
-// wait waits until no writer but this one has the first turn.
-func (t *turns) wait(ctx context.Context, writer uint64) {
-	for {
-		limit, changed := t.first(writer, time.Now())
-		if changed == nil {
-			return
-		}
-		timer := time.NewTimer(limit)
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-timer.C:
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return
-		}
-	}
-}
-
 // first returns how long another writer has the first turn, and the channel that is closed earlier if it ends earlier.
 // The channel is nil if no other writer has it.
 func (t *turns) first(writer uint64, now time.Time) (time.Duration, <-chan struct{}) {
@@ -137,7 +116,17 @@ func (l *Log) turnSubject() string { return "lazuli.turn." + l.config.Name }
 
 // AwaitTurn waits while another node has the turn to append, for a tenth of a second at most for each. It is called
 // before the state is read that an Append depends on. Append does not need it.
-func (l *Log) AwaitTurn() { l.turns.wait(l.life, l.writer) }
+func (l *Log) AwaitTurn() {
+	for {
+		limit, changed := l.turns.first(l.writer, l.now())
+		if changed == nil {
+			return
+		}
+		if _, why := waitFor[struct{}](l, limit, nil, changed); why == byClose {
+			return
+		}
+	}
+}
 
 // EndTurn ends the turn of a node that was overtaken, and that needs to append nothing any more.
 func (l *Log) EndTurn() {
@@ -159,7 +148,8 @@ func (l *Log) overtaken() {
 // publishTurn tells the other nodes. An error is not one of the append: the next conflict asks again.
 func (l *Log) publishTurn(at uint64) {
 	message := binary.BigEndian.AppendUint64(nil, at)
-	_ = l.config.Conn.Publish(l.turnSubject(), binary.BigEndian.AppendUint64(message, l.writer))
+	m := &nats.Msg{Subject: l.turnSubject(), Data: binary.BigEndian.AppendUint64(message, l.writer)}
+	_ = l.servers.send(m)
 }
 
 // turnRequested receives what another node has published.

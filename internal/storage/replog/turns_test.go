@@ -10,10 +10,10 @@ import (
 const us, first, second = 1, 2, 3 // writers
 
 // waits returns how long this node waits for its turn. Time passes only while it waits.
-func waits(t *testing.T, turns *turns) time.Duration {
-	t.Helper()
+func waits(ctx context.Context, l *Log) time.Duration {
+	l.life, l.writer = ctx, us
 	began := time.Now()
-	turns.wait(t.Context(), us)
+	l.AwaitTurn()
 	return time.Since(began)
 }
 
@@ -70,9 +70,9 @@ func TestTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var turns turns
-				tc.do(&turns)
-				if got := waits(t, &turns); got != tc.want {
+				var l Log
+				tc.do(&l.turns)
+				if got := waits(t.Context(), &l); got != tc.want {
 					t.Errorf("waited %v, want %v", got, tc.want)
 				}
 			})
@@ -80,13 +80,12 @@ func TestTurns(t *testing.T) {
 	}
 	t.Run("closed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var turns turns
-			turns.request(7, first)
+			var l Log
+			l.turns.request(7, first)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			began := time.Now()
-			if turns.wait(ctx, us); time.Since(began) != 0 {
-				t.Errorf("waited %v after Close", time.Since(began))
+			if got := waits(ctx, &l); got != 0 {
+				t.Errorf("waited %v after Close", got)
 			}
 		})
 	})

@@ -188,7 +188,7 @@ func TestCrashImagesWithAttachments(t *testing.T) {
 	path := filepath.Join(dir, "db")
 	rng := rand.New(rand.NewPCG(2, 4))
 	a := newAttached()
-	images, acknowledged := 0, 0
+	images, acknowledged, transactions := 0, 0, check.Size(25, 40)
 	var mu sync.Mutex // checkpoints run in the background
 	check := func(what string) {
 		mu.Lock()
@@ -236,7 +236,7 @@ func TestCrashImagesWithAttachments(t *testing.T) {
 		check(fmt.Sprint("before ", op.Kind, " of ", filepath.Base(op.Name)))
 		return nil
 	})
-	for i := range 40 {
+	for i := range transactions {
 		v := string(bytes.Repeat([]byte{byte('a' + i%26)}, 1+rng.IntN(200)))
 		if err := db.Update(a.attaching(fmt.Sprint(i), v, "attached to "+v)); err != nil {
 			t.Fatal(err)

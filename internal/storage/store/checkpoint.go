@@ -195,8 +195,10 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 	}
 	if r := db.replica; r != nil {
 		err := db.transact(func(tx *bolt.Tx) error {
-			// The file always counts as closed: a replicated store has no log files of its own that an Open could lack.
-			return errors.Join(putProgress(tx, gen, m.newest, true), db.putReplica(tx, m.position, m.position))
+			// A view that other nodes can make again always counts as closed: there are no log files and no mark of its own
+			// that an Open could lack. The only view of a log needs its mark until it is closed.
+			return errors.Join(putProgress(tx, gen, m.newest, closed || !r.private || db.ephemeral),
+				db.putReplica(tx, m.position, m.position))
 		})
 		if err == nil {
 			r.from = m.position
@@ -216,7 +218,7 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 
 // commitChunk writes the entries of a bucket from e on, and returns the first entry that it did not write.
 func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
-	keys, err := db.checkLeaves(tx, bucket, e)
+	keys, absent, err := db.checkLeaves(tx, bucket, e)
 	if err != nil {
 		return e, err
 	}
@@ -224,9 +226,12 @@ func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 	b.FillPercent = fillPercent
 	// The checksum is checked before a value goes to the file, so that damage in memory ends here and the log still has
 	// the right value.
-	for ; e != nil && keys > 0 && err == nil; keys-- {
+	for i := 0; e != nil && i < keys && err == nil; i++ {
 		if e.Deleted() {
-			err = b.Delete(e.Key)
+			// What came and went between two checkpoints, as messages do, is not in the file: bbolt need not search it.
+			if !absent.has(i) {
+				err = b.Delete(e.Key)
+			}
 		} else if _, err = db.unseal(bucket, e.Key, e.Value); err == nil {
 			err = b.Put(e.Key, e.Value)
 		}
@@ -237,24 +242,40 @@ func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 
 // checkLeaves determines the chunk that begins with e, and verifies the leaves that it changes. Otherwise bbolt would
 // write a damaged leaf again without the lost entries, and the loss could not be detected any more. It returns the
-// number of keys of the chunk.
-func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) (keys int, err error) {
+// number of keys of the chunk, and which of them are not in the file.
+func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) (keys int, absent bitset, err error) {
 	s := db.pages.Snapshot(tx, bboltpage.SnapshotOptions{})
 	defer s.Release()
 	t, ok, err := s.Bucket([]byte(db.buckets[bucket]), nil)
 	if err != nil || !ok {
-		return db.chunkKeys, err
+		return db.chunkKeys, nil, err
 	}
 	size, pageSize := 0, tx.DB().Info().PageSize
 	for ; e != nil && keys < db.chunkKeys && s.Leaves()+size/pageSize < chunkPages; keys++ {
-		if err := s.CheckLeaf(t, e.Key, e.Deleted(), db.verifiers[bucket]); err != nil {
-			return 0, asDamage(db.path, err)
+		exists, err := s.CheckLeaf(t, e.Key, e.Deleted(), db.verifiers[bucket])
+		if err != nil {
+			return 0, nil, asDamage(db.path, err)
+		}
+		if !exists {
+			absent.add(keys)
 		}
 		size += len(e.Key) + len(e.Value)
 		e = e.following()
 	}
-	return keys, nil
+	return keys, absent, nil
 }
+
+// bitset is a set of small numbers.
+type bitset []uint64
+
+func (s *bitset) add(i int) {
+	for len(*s) <= i/64 {
+		*s = append(*s, 0)
+	}
+	(*s)[i/64] |= 1 << (i % 64)
+}
+
+func (s bitset) has(i int) bool { return i/64 < len(s) && s[i/64]>>(i%64)&1 != 0 }
 
 // transact runs fn in a transaction of bbolt and commits.
 func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {

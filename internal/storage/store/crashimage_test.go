@@ -29,7 +29,7 @@ func TestCrashImages(t *testing.T) {
 	}
 	path := filepath.Join(dir, "db")
 	rng := rand.New(rand.NewPCG(2, 4))
-	images := 0
+	images, transactions := 0, check.Size(12, 25)
 	acknowledged, next := model{}, model{}
 	var mu sync.Mutex // checkpoints run in the background
 	check := func(what string, file []byte) {
@@ -94,7 +94,7 @@ func TestCrashImages(t *testing.T) {
 		return nil
 	}
 	db.fault = commit // before each commit: images of the one before it
-	for i := range 25 {
+	for i := range transactions {
 		mu.Lock()
 		next = maps.Clone(acknowledged)
 		changes := map[string]string{}

@@ -16,6 +16,12 @@ type Cursor struct {
 	key     []byte   // last key returned, nil before Seek and at the end
 	ended   bool
 
+	// In a View the sources do not change. Then the source of the last key is asked alone as long as its keys are below
+	// those of all others: below bound, which is nil if the others are at their ends.
+	static bool
+	lead   source // nil if another source has the last key too, or may get one before the next
+	bound  []byte
+
 	// Space for the sources, so that a cursor needs one allocation.
 	room  [5]source
 	own   overlaySource
@@ -49,7 +55,7 @@ func (tx *Tx) Scan(b Bucket) *Cursor {
 func (tx *Tx) cursor(b Bucket,
 	open func(*bboltpage.Snapshot, bboltpage.Tree, bboltpage.Verify) *bboltpage.Cursor) *Cursor {
 	i := tx.bucketIndex(b)
-	c := &Cursor{}
+	c := &Cursor{static: tx.writes == nil}
 	c.sources = c.above(tx, b, i)
 	if t := tx.tree(i); t.exists {
 		// The file comes last: the next move overwrites the slices that a Scan returned.
@@ -96,8 +102,8 @@ func (c *Cursor) Next() (k, v []byte) {
 		return nil, nil
 	case c.key == nil:
 		return c.Seek(nil)
-	case len(c.sources) == 1 && c.file.c != nil:
-		return c.nextOfFile()
+	case c.lead != nil:
+		return c.nextOfLead()
 	}
 	for _, s := range c.sources {
 		s.pass(c.key)
@@ -105,24 +111,46 @@ func (c *Cursor) Next() (k, v []byte) {
 	return c.current()
 }
 
-// nextOfFile is Next of a cursor whose only source is the file.
-func (c *Cursor) nextOfFile() (k, v []byte) {
-	s := &c.file
-	s.moved(s.c.Next())
-	c.key, c.ended = s.k, s.k == nil
-	return s.k, s.v
+// nextOfLead is Next of a cursor with a lead.
+func (c *Cursor) nextOfLead() (k, v []byte) {
+	var w Write
+	if s := &c.file; c.lead == source(s) {
+		s.moved(s.c.Next())
+		w = Write{s.k, s.v}
+	} else {
+		c.lead.pass(c.key)
+		w = c.lead.at()
+	}
+	if w.Key == nil || w.Deleted() || c.bound != nil && bytes.Compare(w.Key, c.bound) >= 0 {
+		// The other sources are past the last key, so that none of them has to move before the smallest key is found.
+		return c.current()
+	}
+	c.key = w.Key
+	return w.Key, w.Value
 }
 
 // current returns the smallest key of all sources, from the newest source that has it, and skips deleted keys.
 func (c *Cursor) current() (k, v []byte) {
 	for {
 		var first Write
+		c.lead, c.bound = nil, nil
 		for _, s := range c.sources {
-			if w := s.at(); w.Key != nil && (first.Key == nil || bytes.Compare(w.Key, first.Key) < 0) {
-				first = w
+			w := s.at()
+			if w.Key == nil {
+				continue
+			}
+			if first.Key == nil || bytes.Compare(w.Key, first.Key) < 0 {
+				first, w, c.lead = w, first, s
+			}
+			// w is now the larger of both.
+			if w.Key != nil && (c.bound == nil || bytes.Compare(w.Key, c.bound) < 0) {
+				c.bound = w.Key
 			}
 		}
 		c.key, c.ended = first.Key, first.Key == nil
+		if !c.static || c.bound != nil && bytes.Equal(c.bound, first.Key) {
+			c.lead = nil
+		}
 		if c.ended || !first.Deleted() {
 			return first.Key, first.Value
 		}

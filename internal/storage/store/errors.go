@@ -38,6 +38,10 @@ var (
 	// longer follows it. Nothing has been written.
 	ErrUnavailable = errors.New("store: the replicated log is not available")
 
+	// ErrNodeDisk means that the replicated log cannot be written or followed here, for lack of room on the disk, or since
+	// the disk refuses writes. Nothing has been written. Other nodes may serve.
+	ErrNodeDisk = errors.New("store: the disk of this node is full or refuses writes")
+
 	// ErrUnknown means that the replicated log did not answer: the writes may have been made, or may be made later.
 	ErrUnknown = errors.New("store: the outcome of the write is unknown")
 

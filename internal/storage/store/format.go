@@ -116,6 +116,7 @@ func (db *DB) readFormat() (f format, err error) {
 
 func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 	values := map[string][]byte{}
+	// The version first, as the meaning of the others depends on it.
 	for _, key := range [][]byte{versionKey, idKey, bucketsKey, logKey} {
 		value, ok := unseal(formatSeed, key, b.Get(key))
 		if !ok {
@@ -126,6 +127,7 @@ func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 		}
 		values[string(key)] = value
 	}
+	// Absent in files that never had a log.
 	if v := b.Get(replicaKey); v != nil {
 		value, ok := unseal(formatSeed, replicaKey, v)
 		if !ok {
@@ -149,6 +151,8 @@ func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 	f.buckets = bucketNames(values["buckets"])
 	var have []string
 	err := tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
+		// The list of buckets is in this record. A bucket that is missing was lost with its page; one that is not listed is
+		// of no release.
 		if string(name) != string(formatBucket) {
 			have = append(have, string(name))
 		}

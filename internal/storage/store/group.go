@@ -212,6 +212,7 @@ func (g *group) begin() {
 		return
 	}
 	g.tx.group = &g.writes
+	g.tx.round = g.db.rounds.Add(1)
 	if g.db.guard == nil {
 		return
 	}

@@ -161,7 +161,7 @@ func (l *wal) close() error {
 		}
 	}
 	if l.mark != nil {
-		errs = append(errs, l.mark.file.Close())
+		errs = append(errs, l.mark.close())
 	}
 	return errors.Join(errs...)
 }

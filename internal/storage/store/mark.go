@@ -19,9 +19,18 @@ import (
 // newest one. After a power failure the mark may be an older one. Close removes it with the log.
 //
 // The only view of a replicated log (Options.Private) has a mark as well: its group is the newest record that was
-// applied. The log has no files of the store then, and their sizes are 0.
+// applied. The log has no files of the store then, and their sizes are 0. A file that was not closed is refused without
+// its mark, whichever log it has.
 //
-// The file has two slots, at 0 and markSlot, which are written in turn; the valid one with the higher number counts.
+// The file mark-<name> has the same and is written right after it. It is apart from the others by its name: a copy of
+// the database with its log and its mark, <name>*, that is older and complete in itself, does not have it. The file
+// MARKS, which all databases of the folder share, has the mark a third time: an older copy of a database is seen by
+// that where mark-<name> is older too, is missing or damaged. Of the three, the one that was written last counts. The
+// second and the third may be missing, or have the mark of another database. No store removes MARKS, since others use
+// it.
+//
+// Each of the first two has two slots, at 0 and markSlot, which are written in turn; the valid one with the higher
+// number counts. MARKS has places of two slots, of which a database has one by its name (see markPlace).
 // Integers are little-endian.
 //
 //	0   8  "LZMARK1\n"
@@ -37,7 +46,14 @@ const (
 	markMagic = "LZMARK1\n"
 	markSize  = 72
 	markSlot  = 4096
+
+	// markPlaces is the number of places in MARKS. With it the databases of a data folder have different places. Two
+	// databases with the same place would do no harm, but have no third copy: a mark of another database does not count.
+	markPlaces = 5
 )
+
+// MarksFile is the name of the file with the third copy of the marks of all databases in a folder.
+const MarksFile = "MARKS"
 
 // mark is the content of a slot.
 type mark struct {
@@ -50,6 +66,18 @@ type mark struct {
 }
 
 func markPath(path string) string { return path + "-mark" }
+
+// Witness returns the path of the second copy of the mark that the database at path has while it is open.
+func Witness(path string) string {
+	return filepath.Join(filepath.Dir(path), "mark-"+filepath.Base(path))
+}
+
+func marksPath(path string) string { return filepath.Join(filepath.Dir(path), MarksFile) }
+
+// markPlace returns where in MARKS the slots of the database at path are.
+func markPlace(path string) int64 {
+	return int64(crc32.Checksum([]byte(filepath.Base(path)), castagnoli)%markPlaces) * 2 * markSlot
+}
 
 func (m mark) encode() []byte {
 	p := append(make([]byte, 0, markSize), markMagic...)
@@ -75,7 +103,29 @@ func parseMark(p []byte) (m mark, ok bool) {
 
 // readMark reads the mark of a database; ok is false if none was written.
 func readMark(path string) (m mark, ok bool, err error) {
-	f, err := os.Open(markPath(path))
+	m, ok, err = readMarkFile(markPath(path), 0)
+	if err != nil || !ok {
+		return m, ok, err
+	}
+	// All are written without a sync, and none before what it says was durable. So the highest one is true.
+	for _, copied := range []struct {
+		name string
+		from int64
+	}{{Witness(path), 0}, {marksPath(path), markPlace(path)}} {
+		other, found, err := readMarkFile(copied.name, copied.from)
+		if err != nil {
+			return m, ok, err
+		}
+		if found && other.id == m.id && other.number > m.number {
+			m = other
+		}
+	}
+	return m, ok, nil
+}
+
+// readMarkFile reads the two slots of a file that begin at from.
+func readMarkFile(name string, from int64) (m mark, ok bool, err error) {
+	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, false, nil
 	}
@@ -85,7 +135,7 @@ func readMark(path string) (m mark, ok bool, err error) {
 	defer f.Close()
 	for i := range int64(2) {
 		p := make([]byte, markSize)
-		if _, err := f.ReadAt(p, i*markSlot); err != nil && !errors.Is(err, io.EOF) {
+		if _, err := f.ReadAt(p, from+i*markSlot); err != nil && !errors.Is(err, io.EOF) {
 			return m, false, err
 		}
 		if x, valid := parseMark(p); valid && (!ok || x.number > m.number) {
@@ -181,33 +231,63 @@ func lostFile(path string) error {
 
 // marker writes marks.
 type marker struct {
-	file disk.File
-	last mark
+	files [3]markFile // db-mark, the witness, and MARKS
+	last  mark
 }
 
-// openMarker opens or creates the mark, durably except for its name, and writes the first state. prior is what the file
-// has.
+// markFile is a file with the two slots of a mark, which begin at from.
+type markFile struct {
+	file disk.File
+	from int64
+}
+
+// openMarker opens or creates the files of a mark, the first one durably except for its name, and writes the first
+// state. prior is what the files have.
 func openMarker(fsys disk.FS, path string, prior, first mark) (*marker, error) {
-	f, err := fsys.OpenFile(markPath(path), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	m := &marker{file: f, last: first}
-	m.last.number = prior.number
-	size, err := f.Size()
-	if err == nil && size < markSlot+markSize {
-		_, err = f.WriteAt(make([]byte, markSlot+markSize-size), size)
+	m := &marker{last: first}
+	// MARKS stays when a database is closed, so it may have a mark of a former opening. One with a higher number than the
+	// new ones would hide them.
+	former, _, err := readMarkFile(marksPath(path), markPlace(path))
+	m.last.number = max(prior.number, former.number)
+	for i, copied := range []struct {
+		name string
+		from int64
+	}{{markPath(path), 0}, {Witness(path), 0}, {marksPath(path), markPlace(path)}} {
+		if err == nil {
+			m.files[i].from = copied.from
+			m.files[i].file, err = openMarkFile(fsys, copied.name, copied.from)
+		}
 	}
 	if err == nil {
 		err = m.write()
 	}
+	// The other copies are not synced: after a power failure the first one is enough.
 	if err == nil {
-		err = f.Sync()
+		err = m.files[0].file.Sync()
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+// openMarkFile opens or creates a file with room for both slots, which begin at from.
+func openMarkFile(fsys disk.FS, name string, from int64) (disk.File, error) {
+	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	end := from + markSlot + markSize
+	size, err := f.Size()
+	if err == nil && size < end {
+		// Another database may write to its place in MARKS at the same time: what is written here is in the own place.
+		size = max(size, from)
+		_, err = f.WriteAt(make([]byte, end-size), size)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return m, nil
+	return f, nil
 }
 
 // put writes a mark. If that fails, the mark says less than it could, which does no harm.
@@ -216,8 +296,21 @@ func (m *marker) put(gen, group uint64, allocated [2]int64, relaxed bool) {
 	_ = m.write()
 }
 
-func (m *marker) write() error {
+func (m *marker) write() (err error) {
 	m.last.number++
-	_, err := m.file.WriteAt(m.last.encode(), int64(m.last.number%2)*markSlot)
+	p, at := m.last.encode(), int64(m.last.number%2)*markSlot
+	for _, f := range m.files {
+		_, failed := f.file.WriteAt(p, f.from+at)
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+func (m *marker) close() (err error) {
+	for _, f := range m.files {
+		if f.file != nil {
+			err = errors.Join(err, f.file.Close())
+		}
+	}
 	return err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -50,6 +51,9 @@ func TestFilesThatAreNotTheNewest(t *testing.T) {
 	replace := func(name, from string) func(dir string) error {
 		return func(dir string) error {
 			p, err := os.ReadFile(filepath.Join(from, name))
+			if errors.Is(err, fs.ErrNotExist) && (name == "mark-db" || name == MarksFile) { // sample does not copy them
+				p, err = os.ReadFile(filepath.Join(from, "db-mark"))
+			}
 			if err != nil {
 				return err
 			}
@@ -66,8 +70,22 @@ func TestFilesThatAreNotTheNewest(t *testing.T) {
 			return errors.Join(os.Rename(a, c), os.Rename(b, a), os.Rename(c, b))
 		}},
 		{"the file of the last orderly stop", replace("db", closed)},
+		{"all of an earlier moment, but for the second mark", func(dir string) error {
+			return errors.Join(replace("db", older)(dir), replace("db-log0", older)(dir), replace("db-log1", older)(dir),
+				replace("db-mark", older)(dir))
+		}},
 	}
-	for _, name := range []string{"db", "db-log0", "db-log1", "db-mark"} {
+	// Each of the other two marks alone tells that a copy, complete in itself, is older.
+	for _, newer := range []string{"mark-db", MarksFile} {
+		damages = append(damages, damage{"all of an earlier moment, but for " + newer, func(dir string) error {
+			p, err := os.ReadFile(filepath.Join(dir, newer))
+			for _, name := range []string{"db", "db-log0", "db-log1", "db-mark", "mark-db", MarksFile} {
+				err = errors.Join(err, replace(name, older)(dir))
+			}
+			return errors.Join(err, os.WriteFile(filepath.Join(dir, newer), p, 0o600))
+		}})
+	}
+	for _, name := range []string{"db", "db-log0", "db-log1", "db-mark", "mark-db", MarksFile} {
 		damages = append(damages, damage{name + " removed", remove(name)},
 			damage{name + " of another store", replace(name, other)},
 			damage{name + " of an earlier moment", replace(name, older)})
@@ -127,5 +145,17 @@ func copyAll(t *testing.T, from, to string) {
 		if err := copySparse(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The databases of a data folder have a third mark each: none overwrites that of another.
+func TestPlacesOfMarks(t *testing.T) {
+	t.Parallel()
+	taken := map[int64]string{}
+	for _, name := range []string{"tables.db", "blobs.db", "queues.db"} {
+		if other, ok := taken[markPlace(name)]; ok {
+			t.Errorf("%s has the place of %s", name, other)
+		}
+		taken[markPlace(name)] = name
 	}
 }

@@ -61,6 +61,10 @@ const maxHeight = 12 // 4^12 entries
 type skiplist struct {
 	head   [maxHeight]atomic.Pointer[entry]
 	height atomic.Int32 // levels in use
+
+	// The last insertion, of its goroutine only: on each level in use the entry that was inserted, or else the last one
+	// before it; nil is the head.
+	recent [maxHeight]*entry
 }
 
 type entry struct {
@@ -93,9 +97,20 @@ func (l *skiplist) insert(e *entry) {
 	} else {
 		e.next = make([]atomic.Pointer[entry], height)
 	}
-	var links [maxHeight]*atomic.Pointer[entry]
-	var at *entry
-	for level := int(l.height.Load()) - 1; level >= 0; level-- {
+	// The writes of a group come in key order, so the place is usually close after that of the last insertion. The search
+	// climbs from there to a level on which no entry is in between. What is recent on the levels above stays right: an
+	// entry in between would be on this level as well.
+	level, at := int(l.height.Load())-1, (*entry)(nil)
+	if last := l.recent[0]; last != nil && !before(e.Key, e.group, last) {
+		for climbed := 0; climbed < level; climbed++ {
+			if next := l.link(l.recent[climbed], climbed).Load(); next == nil || before(e.Key, e.group, next) {
+				level = climbed
+				break
+			}
+		}
+		at = l.recent[level]
+	}
+	for ; level >= 0; level-- {
 		for {
 			next := l.link(at, level).Load()
 			if next == nil || before(e.Key, e.group, next) {
@@ -103,12 +118,14 @@ func (l *skiplist) insert(e *entry) {
 			}
 			at = next
 		}
-		links[level] = l.link(at, level)
+		l.recent[level] = at
 	}
 	// Link from the lowest level up, so that a reader that finds the entry can continue from it.
 	for level := range e.next {
-		e.next[level].Store(links[level].Load())
-		links[level].Store(e)
+		link := l.link(l.recent[level], level)
+		e.next[level].Store(link.Load())
+		link.Store(e)
+		l.recent[level] = e
 	}
 }
 

@@ -108,16 +108,20 @@ func transact(rt *rapid.T, tx *Tx, m model, key *rapid.Generator[string]) {
 // compare walks the bucket in a View.
 func compare(rt *rapid.T, db *DB, m model) {
 	err := db.View(func(tx *Tx) error {
-		c := tx.Cursor("a")
-		var got []string
-		for k, v := c.Seek(nil); k != nil; k, v = c.Next() {
-			if m[string(k)] != string(v) || !bytes.Equal(tx.Get("a", k), v) {
-				rt.Fatalf("%q is %q, want %q", k, v, m[string(k)])
+		for _, c := range []*Cursor{tx.Cursor("a"), tx.Scan("a")} {
+			// From the middle as well: the sources are then at their keys in another way than after Next.
+			for i := range len(m) + 1 {
+				var got []string
+				for k, v := c.Seek([]byte(append(m.keys(), "z")[i])); k != nil; k, v = c.Next() {
+					if m[string(k)] != string(v) || !bytes.Equal(tx.Get("a", k), v) {
+						rt.Fatalf("%q is %q, want %q", k, v, m[string(k)])
+					}
+					got = append(got, string(k))
+				}
+				if !slices.Equal(got, m.keys()[i:]) {
+					rt.Fatalf("keys are %q, want %q", got, m.keys()[i:])
+				}
 			}
-			got = append(got, string(k))
-		}
-		if !slices.Equal(got, m.keys()) {
-			rt.Fatalf("keys are %q, want %q", got, m.keys())
 		}
 		return nil
 	})

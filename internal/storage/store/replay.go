@@ -34,7 +34,7 @@ func (db *DB) replay(f format) (err error) {
 	}
 	m := db.layers.Load().active
 	m.publish(f.group)
-	for gen := f.gen + 1; gen <= f.gen+2; gen++ {
+	for gen := f.gen + 1; gen <= f.gen+2 && f.logID == ""; gen++ {
 		records, torn, err := readLog(db.path, gen)
 		// Close removes the files one by one after it has noted that the file needs none.
 		if errors.Is(err, os.ErrNotExist) && f.closed {

@@ -151,7 +151,7 @@ func (db *DB) openReplica(o Options) error {
 	return nil
 }
 
-// openMark begins the mark of the only view of a log.
+// openMark begins the mark of the only view of a log, and a new generation of its file, which counts as open.
 func (r *replica) openMark(db *DB, newest uint64, o Options) error {
 	if !o.Private || o.Ephemeral {
 		return nil
@@ -161,7 +161,20 @@ func (r *replica) openMark(db *DB, newest uint64, o Options) error {
 	if err == nil {
 		err = db.fs.SyncDir(filepath.Dir(db.path))
 	}
-	r.log.At(func(replog.Position) { r.mark = m }) // applyRecord uses it
+	// No record is applied meanwhile, and a checkpoint that was under way would set the generation back.
+	r.log.At(func(replog.Position) {
+		db.startCheckpoint()
+		if failed := db.awaitCheckpoint(); failed != nil && db.layers.Load().frozen != nil {
+			err = errors.Join(err, failed)
+		}
+		if err == nil {
+			// After the mark is durable: from here on the file needs it, since nothing else says where the log must not end.
+			// The generation tells copies of an earlier stop from this file.
+			err = db.transact(func(tx *bolt.Tx) error { return putProgress(tx, db.gen, r.from.Last, false) })
+			db.gen++
+		}
+		r.mark = m // applyRecord uses it
+	})
 	return err
 }
 
@@ -209,6 +222,10 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 		// A full disk: this node waits, the others go on.
 		if cause := db.failed.Load(); cause != nil || db.isClosed() || errors.Is(err, ErrFormat) {
 			return err
+		}
+		// The log offers the record again. Waiting here would keep its lock, and with it every read of this node.
+		if !db.replica.private {
+			return fmt.Errorf("%w: %w", replog.ErrLater, err)
 		}
 		time.Sleep(roomPause)
 	}
@@ -264,6 +281,10 @@ func (db *DB) replayReplicated(replay func(replog.Position, func([]byte, replog.
 	return err
 }
 
+// Unfinished reports whether the file was found with a part of the writes of a checkpoint that was interrupted, so that
+// its records may not fit to each other: a view that follows a replicated log applies that from before the checkpoint.
+func (db *DB) Unfinished() bool { return db.found.from != db.found.ahead }
+
 // EndOfLog returns the last record that Options.Replay has read, and an ErrOtherLog if more were acknowledged.
 func (db *DB) EndOfLog() (last uint64, err error) {
 	last = db.layers.Load().active.visible.Load()
@@ -287,6 +308,8 @@ func logError(err error) error {
 		return ErrClosed
 	case errors.Is(err, replog.ErrUnknown):
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	case errors.Is(err, replog.ErrDisk):
+		return fmt.Errorf("%w: %w", ErrNodeDisk, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

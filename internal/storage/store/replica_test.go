@@ -191,7 +191,18 @@ func TestNodeAheadOfItsLogDoesNotOpen(t *testing.T) {
 		replog.Position{Seq: 9, Log: 9, Last: 9})); err != nil || f.ahead.Last != 9 {
 		t.Fatalf("%+v, %v", f, err)
 	}
+	unfinished := func() bool {
+		db := openAt(t, path, Options{ReadOnly: true})
+		defer closeChecked(t, db)
+		return db.Unfinished()
+	}
+	if unfinished() {
+		t.Error("a file that was closed has an interrupted checkpoint")
+	}
 	rewriteReplica(t, path, log.ID(), replog.Position{}, replog.Position{Seq: 9, Log: 9, Last: 9})
+	if !unfinished() {
+		t.Error("a file with writes of an interrupted checkpoint does not say so")
+	}
 	if _, err := Open(path, Options{Buckets: []Bucket{"a", "b"}, Log: openLog(t, c, 0, "one")}); err == nil {
 		t.Error("a file with writes that the log does not have was opened")
 	}

@@ -76,9 +76,9 @@ func Repair(path string, buckets []Bucket, aside string, attachments Attachments
 	if err := disk.MkdirAll(aside, 0o700); err != nil {
 		return r, err
 	}
-	names := []string{path, logPath(path, 0), logPath(path, 1), markPath(path)}
+	names := []string{path, logPath(path, 0), logPath(path, 1), markPath(path), Witness(path)}
 	if r.Follows {
-		names = names[:3] // the mark says where the replicated log must not end
+		names = names[:3] // the marks say where the replicated log must not end
 	}
 	for _, name := range names {
 		to := filepath.Join(aside, filepath.Base(name))
@@ -275,7 +275,7 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 	for i := range uint64(2) {
 		p, err := os.ReadFile(logPath(s.path, i))
 		if errors.Is(err, fs.ErrNotExist) {
-			if s.progress && !s.closed {
+			if s.progress && !s.closed && !s.replicated {
 				s.report(missingLog(s.path, i))
 			}
 			continue
@@ -318,6 +318,9 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 func (s *salvage) mark() error {
 	m, ok, err := readMark(s.path)
 	switch {
+	case err == nil && s.replica != nil && s.progress && !s.closed && !ok:
+		err = missingMark(s.path)
+		s.lost = append(s.lost, Loss{Changes: true})
 	case err != nil || s.replicated: // see EndOfLog
 		return err
 	// Without the progress the mark cannot be compared as a whole; its number still says how many changes are missing.

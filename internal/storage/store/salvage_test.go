@@ -39,7 +39,7 @@ func TestEveryDamageIsFoundAndRepaired(t *testing.T) {
 					places = records(p)
 				}
 				noticed, lost := 0, 0
-				for range 60 {
+				for range check.Size(20, 60) {
 					place := places[rng.IntN(len(places))]
 					at := place.at + rng.IntN(place.n)
 					bit := at*8 + rng.IntN(8)

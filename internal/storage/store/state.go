@@ -46,6 +46,7 @@ func ReadState(path string) (s State, err error) {
 	if s.Size == 0 {
 		return s, &DamageError{File: filepath.Base(path), Problem: "the file is empty"}
 	}
+	// The own page reader and not bbolt: opening the file would lock it, and read its list of free pages.
 	pairs, m, ok, err := bboltpage.BucketPairs(f, s.Size, string(formatBucket))
 	if err != nil {
 		return s, openError(path, err)
@@ -55,6 +56,7 @@ func ReadState(path string) (s State, err error) {
 	}
 	value := func(key []byte) []byte {
 		v, ok := unseal(formatSeed, key, pairs[string(key)])
+		// The first error counts; value goes on so that the calls can stand in one line.
 		if !ok && err == nil {
 			err = &DamageError{File: filepath.Base(path), Bucket: Bucket(formatBucket), Key: key,
 				Problem: "the checksum does not match"}
@@ -70,9 +72,12 @@ func ReadState(path string) (s State, err error) {
 	}
 	s.ID, s.Generation, s.Closed = hex.EncodeToString(id), binary.BigEndian.Uint64(progress), progress[16] == 1
 	_, s.Replicated = pairs[string(replicaKey)]
+	// A private log is only this node's, so the file is not one of those that copies agree on.
 	if _, private := pairs[string(privateKey)]; private {
 		s.Replicated = false
 	}
+	// The two meta pages change with each transaction: their sum tells whether the file is the one that the manifest
+	// describes, without reading it.
 	metas := make([]byte, 2*m.PageSize)
 	if _, err := f.ReadAt(metas, 0); err != nil && !errors.Is(err, io.EOF) {
 		return s, err

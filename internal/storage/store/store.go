@@ -114,6 +114,7 @@ type DB struct {
 	damages     atomic.Int64
 	// commits counts the groups that were committed by this process, committed their Updates.
 	commits, committed atomic.Int64
+	rounds             atomic.Uint64 // see Tx.Group
 
 	layers       atomic.Pointer[layers]
 	readers      readers
@@ -244,6 +245,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, logger: o.Logger, reproducible: o.reproducible,
 		readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
 		chunkKeys: chunkKeys, attachments: o.Attachments, guard: o.Guard, ephemeral: o.Ephemeral}
+	// From here on every error closes the file and its log.
 	defer func() {
 		if err != nil {
 			err = errors.Join(openError(path, err), db.closeFiles())
@@ -256,11 +258,13 @@ func openFile(path string, o Options) (db *DB, err error) {
 			db.replica.trim = cmp.Or(o.SnapshotLog, DefaultPrivateLog)
 		}
 	}
+	// Conditions share the lock of what they wait for, which is set once the fields are there.
 	db.idle.L = &db.mu
 	db.checkpoints.ended.L = &db.checkpoints.mu
 	db.layers.Store(&layers{active: newMemtable(len(db.buckets))})
 	db.trim = newTrimmer(o.MaxMapped)
 	db.depths = make([]atomic.Int32, len(db.buckets))
+	// A seed for each bucket, so that a record that was moved to another bucket fails its checksum.
 	for i, name := range db.buckets {
 		db.seeds = append(db.seeds, bucketSeed(name))
 		db.verifiers = append(db.verifiers, db.verify(i))
@@ -268,6 +272,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 	if err := db.openPages(); err != nil {
 		return nil, err
 	}
+	// The format before replay: it says to which log file the data file belongs.
 	if db.found, err = db.readFormat(); err != nil {
 		return nil, err
 	}
@@ -277,6 +282,8 @@ func openFile(path string, o Options) (db *DB, err error) {
 	if o.Ephemeral {
 		return db, nil
 	}
+	// The own log first, then the replicated one: the file must have all that it acknowledged before newer records are
+	// applied.
 	if err := db.replay(db.found); err != nil || o.Replay == nil || db.found.logID == "" {
 		return db, err
 	}
@@ -310,7 +317,7 @@ func (db *DB) closeFiles() error {
 		err = errors.Join(err, db.log.close())
 	}
 	if db.replica != nil && db.replica.mark != nil {
-		err = errors.Join(err, db.replica.mark.file.Close())
+		err = errors.Join(err, db.replica.mark.close())
 	}
 	return err
 }
@@ -431,7 +438,7 @@ func (db *DB) checkpointAll() error {
 
 // removeLog removes the log of a complete file.
 func (db *DB) removeLog() error {
-	names := []string{logPath(db.path, 0), logPath(db.path, 1), markPath(db.path)}
+	names := []string{logPath(db.path, 0), logPath(db.path, 1), markPath(db.path), Witness(db.path)}
 	if db.log == nil {
 		if db.replica == nil || db.replica.mark == nil {
 			return nil

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -21,10 +22,12 @@ type Tx struct {
 	group    *WriteSet           // writes of earlier closures of the group; nil in a View
 	mem      [2]*memtable        // active and frozen, either may be nil
 	snapshot [2]uint64           // last visible group of each
+	last     [2]found            // in each, see entry
 	reader   *reader             // of the file
 	file     *bboltpage.Snapshot // the file as reader sees it; set on first use
 	own      bboltpage.Snapshot  // file points to it, or to that of parent
 	parent   *Tx                 // of a closure's transaction: that of the group; nil in a View
+	round    uint64              // see Group
 
 	err     error // first error of a Put or Delete
 	touched int   // see trim.go
@@ -67,7 +70,7 @@ func (tx *Tx) get(b Bucket, key []byte) ([]byte, error) {
 	}
 	for j, m := range tx.mem {
 		if m != nil {
-			if e := m.get(i, key, tx.snapshot[j]); e != nil {
+			if e := tx.entry(j, i, key); e != nil {
 				return tx.unsealed(e.Write).Value, nil
 			}
 		}
@@ -81,6 +84,38 @@ func (tx *Tx) get(b Bucket, key []byte) ([]byte, error) {
 		return nil, err
 	}
 	return tx.db.strip(sealed), nil
+}
+
+// found is the entry of a memtable that get has found last.
+type found struct {
+	bucket int
+	e      *entry
+}
+
+// maxSteps is the number of entries after the last one that are looked at before a memtable is searched.
+const maxSteps = 3
+
+// entry returns the entry of key in memtable j that the transaction sees, or nil. A caller that reads many keys mostly
+// reads them in order: the entries after the last one are looked at first.
+func (tx *Tx) entry(j, bucket int, key []byte) *entry {
+	last, snapshot := &tx.last[j], tx.snapshot[j]
+	if e := last.e; e != nil && last.bucket == bucket && !bytes.Equal(e.Key, key) {
+		// Of a key, the newest entry comes first: the first one of key that is visible is the one.
+		for range maxSteps {
+			if e = e.next[0].Load(); e == nil {
+				break
+			}
+			if e.group <= snapshot && bytes.Equal(e.Key, key) {
+				last.e = e
+				return e
+			}
+		}
+	}
+	e := tx.mem[j].get(bucket, key, snapshot)
+	if e != nil {
+		*last = found{bucket, e}
+	}
+	return e
 }
 
 // unsealed returns a write of a memtable with its value only. The checksum is verified when the write goes to the file.
@@ -113,6 +148,11 @@ func (tx *Tx) Note(text string) {
 		tx.writes.notes = append(tx.writes.notes, text)
 	}
 }
+
+// Group identifies the transactions that are committed together, one after another, on the same state: each of them has
+// seen the writes of those before it. What one of them has found out about the state holds for the next one, but for
+// their writes. It is never 0 in an Update, and 0 in a View. A group that begins again has another number.
+func (tx *Tx) Group() uint64 { return tx.round }
 
 func (tx *Tx) write(b Bucket, key, value []byte) {
 	if tx.writes == nil {

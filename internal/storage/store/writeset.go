@@ -111,9 +111,7 @@ func (s *WriteSet) merge(later *WriteSet) {
 	for _, x := range later.buckets {
 		to := s.of(x.bucket)
 		for _, run := range x.runs {
-			for _, w := range run {
-				to.put(w)
-			}
+			to.putAll(run)
 		}
 	}
 }
@@ -165,6 +163,9 @@ type bucketWrites struct {
 	runs   [][]Write
 	room   []Write // empty: memory for the first run
 	gen    int     // changes when positions become invalid
+
+	last    position // of the last write that was added, while gen is lastGen
+	lastGen int
 }
 
 // reset removes all writes. It keeps the memory of the first run.
@@ -209,26 +210,62 @@ func (b *bucketWrites) next(p position) position {
 	return p
 }
 
+// place returns the position of the first write at or after key. Writes often come in key order: then it is the one
+// after the last that was added.
+func (b *bucketWrites) place(key []byte) position {
+	if len(b.runs) > 0 && b.lastGen == b.gen && bytes.Compare(b.entry(b.last).Key, key) < 0 {
+		p := b.next(b.last)
+		if next := b.entry(p); next == nil || bytes.Compare(key, next.Key) <= 0 {
+			return p
+		}
+	}
+	return b.search(key)
+}
+
+// put adds a write, in place of another one of its key.
 func (b *bucketWrites) put(w Write) {
-	p := b.search(w.Key)
+	p := b.place(w.Key)
 	if old := b.entry(p); old != nil && bytes.Equal(old.Key, w.Key) {
 		*old = w
 		return
 	}
+	b.insert(p, w)
+}
+
+// putAll is put for writes in key order. It moves those behind a row of new ones once.
+func (b *bucketWrites) putAll(list []Write) {
+	for len(list) > 0 {
+		p, n := b.place(list[0].Key), len(list)
+		if next := b.entry(p); next != nil {
+			if bytes.Equal(next.Key, list[0].Key) {
+				*next, list = list[0], list[1:]
+				continue
+			}
+			n = sort.Search(n, func(i int) bool { return bytes.Compare(list[i].Key, next.Key) >= 0 })
+		}
+		n = b.insert(p, list[:n]...)
+		list = list[n:]
+	}
+}
+
+// insert adds new writes before the one at p, one at least, as many as its run has room for. It returns their number.
+func (b *bucketWrites) insert(p position, list ...Write) (n int) {
 	b.gen++
 	if p.run == len(b.runs) {
 		if p.run == 0 {
-			b.runs = append(b.runs, append(b.room, w))
+			b.runs = append(b.runs, b.room)
 			b.room = nil
-			return
+		} else {
+			p.run--
+			p.i = len(b.runs[p.run])
 		}
-		p.run--
-		p.i = len(b.runs[p.run])
 	}
-	run := slices.Insert(b.runs[p.run], p.i, w)
+	n = min(len(list), max(1, maxRun-len(b.runs[p.run])))
+	run := slices.Insert(b.runs[p.run], p.i, list[:n]...)
 	b.runs[p.run] = run
+	b.last, b.lastGen = position{p.run, p.i + n - 1}, b.gen
 	if len(run) <= maxRun {
-		return
+		return n
 	}
 	// Ascending keys, the usual order, fill their runs; others are split in halves.
 	at := len(run) / 2
@@ -239,4 +276,8 @@ func (b *bucketWrites) put(w Write) {
 	clear(run[at:])
 	b.runs[p.run] = run[:at]
 	b.runs = slices.Insert(b.runs, p.run+1, tail)
+	if p.i >= at {
+		b.last = position{p.run + 1, p.i - at}
+	}
+	return n
 }

@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
 // Each bit and each byte of a file counts.
@@ -68,5 +70,27 @@ func TestKilledAtEachStep(t *testing.T) {
 		if err := Write(disk.OS, path, "test", 1, "newer"); err != nil {
 			t.Errorf("%s: writing again: %v", point, err)
 		}
+	}
+}
+
+// The old file is replaced by the rename: the new content is on disk before it, and the name before Write returns.
+func TestAFileIsDurableBeforeItHasItsName(t *testing.T) {
+	t.Parallel()
+	fsys := &faultdisk.FS{}
+	var kinds []faultdisk.Kind
+	fsys.SetHook(func(op faultdisk.Op) error {
+		kinds = append(kinds, op.Kind)
+		return nil
+	})
+	if err := Write(fsys, filepath.Join(t.TempDir(), "file"), "test file, version", 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	rest := kinds
+	for _, want := range []faultdisk.Kind{faultdisk.Write, faultdisk.Sync, faultdisk.Rename, faultdisk.SyncDir} {
+		at := slices.Index(rest, want)
+		if at < 0 {
+			t.Fatalf("no %s in its place; all operations: %v", want, kinds)
+		}
+		rest = rest[at+1:]
 	}
 }

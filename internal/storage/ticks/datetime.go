@@ -17,8 +17,9 @@ func (t Ticks) FileTime() int64 { return int64(t - fileTimeEpoch) }
 
 // Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros.
 func (t Ticks) Append(dst []byte) []byte {
-	x := t.Text()
-	return append(dst, x.Plain()...)
+	var b [maxText]byte
+	putSecond(&b, uint64(t)/Second)
+	return append(dst, b[:putFraction(&b, uint64(t)%Second)]...)
 }
 
 // AppendEscaped is like Append, with "%3A" for ":", as in entity tags.
@@ -27,12 +28,19 @@ func (t Ticks) AppendEscaped(dst []byte) []byte {
 	return append(dst, x.Escaped()...)
 }
 
+// maxText is the length of the longest text of a time.
+const maxText = len("2017-11-10T02:46:53.6366920Z")
+
 // Text is the text of a time, for callers that write it more than once.
 type Text struct {
-	b       [len("2017-11-10T02:46:53.6366920Z")]byte
-	n       int
-	escaped [len("2017-11-10T02%3A46%3A53.6366920Z")]byte
+	at      Ticks
+	b       [maxText]byte
+	n       int // 0 before the first Set
+	escaped [maxText + 4]byte
 }
+
+// Is reports whether x is the text of t.
+func (x *Text) Is(t Ticks) bool { return x.n > 0 && x.at == t }
 
 // Plain returns the text as [Ticks.Append] has it.
 func (x *Text) Plain() []byte { return x.b[:x.n] }
@@ -47,10 +55,23 @@ func (x *Text) Escaped() []byte {
 
 // Text returns the text of t.
 func (t Ticks) Text() (x Text) {
-	day, rest := uint64(t)/perDay, uint64(t)%perDay
-	second, fraction := rest/Second, rest%Second
-	b := &x.b
-	date := dateOf(day)
+	x.Set(t)
+	return x
+}
+
+// Set makes x the text of t. It costs less if x was the text of a time in the same second.
+func (x *Text) Set(t Ticks) {
+	second := uint64(t) / Second
+	if x.n == 0 || uint64(x.at)/Second != second {
+		putSecond(&x.b, second)
+	}
+	x.at, x.n = t, putFraction(&x.b, uint64(t)%Second)
+}
+
+// putSecond writes the text up to the fraction.
+func putSecond(b *[maxText]byte, second uint64) {
+	const perDay = perDay / Second
+	date := dateOf(second / perDay)
 	put2(b[0:], date.year/100%100) // never past the table, whatever a damaged file says
 	put2(b[2:], date.year%100)
 	b[4] = '-'
@@ -58,22 +79,25 @@ func (t Ticks) Text() (x Text) {
 	b[7] = '-'
 	put2(b[8:], date.dom)
 	b[10] = 'T'
-	putClock(b[11:], second)
-	x.n = 19
+	putClock(b[11:], second%perDay)
+}
+
+// putFraction writes the rest of the text, and returns the length of all of it.
+func putFraction(b *[maxText]byte, fraction uint64) (n int) {
+	n = len("2017-11-10T02:46:53")
 	if fraction > 0 {
 		b[19] = '.'
 		put2(b[20:], fraction/100_000)
 		put2(b[22:], fraction/1000%100)
 		put2(b[24:], fraction/10%100)
 		b[26] = byte('0' + fraction%10)
-		x.n = 27
-		for b[x.n-1] == '0' {
-			x.n--
+		n = 27
+		for b[n-1] == '0' {
+			n--
 		}
 	}
-	b[x.n] = 'Z'
-	x.n++
-	return x
+	b[n] = 'Z'
+	return n + 1
 }
 
 // putClock writes seconds of a day as "23:39:12".

@@ -1,7 +1,7 @@
 // Package ticks defines the time format of records, entity tags and snapshot ids: 100 ns since year 1, the precision
 // and the epoch of Azure's times. [Source] assigns a unique time to each change of a process.
 //
-// It does not depend on a storage format or on HTTP; entity tags of the Table service are in tablesvc/internal/entity.
+// It does not depend on a storage format or on HTTP; entity tags of the Table service are in package entity.
 package ticks
 
 import "time"

@@ -96,12 +96,15 @@ func Read(t testing.TB, data []byte) (s Stream) {
 		}
 		n := int(binary.LittleEndian.Uint32(data[4:]))
 		data = data[8:]
+		// The mark of the end of a stream.
 		if n == 0 {
 			break
 		}
 		if n%8 != 0 || n > len(data) {
 			t.Fatalf("a message of %d bytes, of %d", n, len(data))
 		}
+		// The layout of https://arrow.apache.org/docs/format/Columnar.html, read by hand: the test must not share the
+		// writer's code. Numbers are those of the fields in Message.fbs.
 		m := table{flatbuffers.Table{Bytes: data[:n], Pos: flatbuffers.GetUOffsetT(data)}}
 		data = data[n:]
 		if version := m.number(0, 2); version != 4 {
@@ -133,6 +136,8 @@ func Read(t testing.TB, data []byte) (s Stream) {
 					}
 				}
 			}
+			// Columns take nodes and buffers from the front; one that is left belongs to no column, and a reader would go out
+			// of step.
 			if len(b.nodes) > 0 || len(b.buffers) > 0 {
 				t.Fatalf("%d nodes and %d buffers of no column", len(b.nodes), len(b.buffers))
 			}

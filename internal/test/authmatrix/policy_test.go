@@ -15,7 +15,7 @@ import (
 // resource may call, wherever the request names the resource: in its path, or in the parts of its body.
 func TestStoredPolicies(t *testing.T) {
 	h := build(t)
-	resources := map[wire.Service]string{wire.Blob: "box", wire.Queue: "line", wire.Table: "Tab"}
+	resources := map[wire.Service]string{wire.Blob: "box", wire.DataLake: "box", wire.Queue: "line", wire.Table: "Tab"}
 	create := map[wire.Service][3]string{wire.Blob: {"PUT", "/box?restype=container", ""},
 		wire.Queue: {"PUT", "/line", ""}, wire.Table: {"POST", "/Tables", `{"TableName":"Tab"}`}}
 	acl := map[wire.Service]string{wire.Blob: "/box?restype=container&comp=acl", wire.Queue: "/line?comp=acl",
@@ -23,11 +23,12 @@ func TestStoredPolicies(t *testing.T) {
 	// What a resource of a service permits; a policy cannot have letters of other services.
 	permitted := map[wire.Service]string{wire.Blob: "racwdxltmei", wire.Queue: "raup", wire.Table: "raud"}
 	sign := func(svc wire.Service, policy string) string {
-		q, err := auth.Token{Policy: policy}.Sign(account, h.key, svc, resources[svc])
+		q, err := auth.Token{Policy: policy}.Sign(account, h.key, of(svc), resources[svc])
 		check.OK(t, err)
 		return q
 	}
-	prepare := func(t *testing.T, svc wire.Service) {
+	prepare := func(t *testing.T, endpoint wire.Service) {
+		svc := of(endpoint)
 		c := create[svc]
 		h.send(svc, c[0], "/"+account+c[1], c[2], "Content-Type", "application/json")
 		policy := func(id, letters string) string {
@@ -46,7 +47,7 @@ func TestStoredPolicies(t *testing.T) {
 			wanted = r.account
 		}
 		name := label(svc, row) + ", a policy"
-		for policy, letters := range map[string]string{"all": permitted[svc], "read": "r"} {
+		for policy, letters := range map[string]string{"all": permitted[of(svc)], "read": "r"} {
 			prepare(t, svc) // the operation before may have deleted the resource
 			expect(t, name+" with "+letters, h.ask(t, svc, request(t, svc, row, account, sign(svc, policy))),
 				allowed(letters, wanted, r.all) || r.public == "*")

@@ -13,9 +13,9 @@ import (
 // account has none here.
 func TestPreflightIsDecidedByRules(t *testing.T) {
 	h := build(t)
-	ask := func(svc wire.Service, target string) {
+	ask := func(svc wire.Service, host, target string) {
 		t.Helper()
-		r := httptest.NewRequest("OPTIONS", "http://127.0.0.1:10000/", nil)
+		r := httptest.NewRequest("OPTIONS", "http://"+host+"/", nil)
 		r.RequestURI, r.RemoteAddr = target, "127.0.0.1:5555"
 		r.Header.Set("Origin", "https://example.com")
 		r.Header.Set("Access-Control-Request-Method", "PUT")
@@ -26,12 +26,13 @@ func TestPreflightIsDecidedByRules(t *testing.T) {
 		}
 	}
 	each(t, func(t *testing.T, svc wire.Service, row frontend.Row, _ rule) {
-		ask(svc, request(t, svc, row, account, "").RequestURI)
+		r := request(t, svc, row, account, "")
+		ask(svc, r.Host, r.RequestURI)
 	})
 	for _, svc := range services {
 		for _, target := range []string{"", "/", "/UPPER/x", "/a//b", "/x?comp=nonsense", "/x?restype=nonsense&comp=list",
 			"/line/other/x", "/Tab(x", "-secondary/box"} {
-			ask(svc, "/"+account+target)
+			ask(svc, "127.0.0.1:10000", "/"+account+target)
 		}
 	}
 }

@@ -21,9 +21,17 @@ type rule struct {
 	service string
 	// object reports whether a SAS for one blob suffices too.
 	object bool
+	// directory reports whether a SAS for a directory (sr=d) suffices for an operation on the container that is limited to
+	// the directory. What is on a blob follows from object.
+	directory bool
+	// source are the letters of which one is needed for the path that a header names; "" is no such path.
+	source string
 	// record reports whether a SAS for one snapshot or version suffices: the operation acts on the resource of such a SAS,
 	// or on nothing.
 	record bool
+	// version are the letters for a version that the URL names, and versionRoles the roles, where they are not those for
+	// the blob.
+	version, versionRoles string
 	// roles are the letters of the roles with access: R(eader), C(ontributor), O(wner), D(elegator), P(rocessor),
 	// S(ender).
 	roles string
@@ -53,7 +61,7 @@ var rules = map[string]map[string]rule{
 		"GetUserDelegationKey":            {on: "s", roles: "RCOD", bearerOnly: true},
 		"BlobBatch":                       {on: "s", parts: true, account: "dxw", roles: readers},
 		"BlobBatch@container":             {on: "c", parts: true, account: "dxw", service: "=", roles: readers},
-		"FindBlobsByTags":                 {on: "s", account: "f", roles: "O"},
+		"FindBlobsByTags":                 {on: "o", account: "f", roles: "O"},
 		"FindBlobsByTagsInContainer":      {on: "c", account: "f", service: "=", roles: "O"},
 		"PreflightBlobRequest":            {public: "*"},
 
@@ -64,13 +72,14 @@ var rules = map[string]map[string]rule{
 		"GetContainerACL":        {on: "c", roles: "O"},
 		"SetContainerACL":        {on: "c", roles: "O"},
 		"DeleteContainer":        {on: "c", account: "d", roles: writers},
-		"RestoreContainer":       {on: "c", account: "w", roles: writers},
-		"RenameContainer":        {on: "c", account: "w", roles: writers},
+		"RestoreContainer":       {on: "c", account: "w", roles: writers, source: "w"},
+		"RenameContainer":        {on: "c", account: "w", roles: writers, source: "w"},
 		"LeaseContainer":         {on: "c", account: "wd", roles: writers},
-		"ListBlobs":              {on: "c", account: "l", service: "=", roles: readers, public: "container"},
+		"ListBlobs": {on: "c", account: "l", service: "=", directory: true, roles: readers,
+			public: "container"},
 
 		"PutBlob":        {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"PutBlobFromURL": {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		"PutBlobFromURL": {on: "o", account: "cw", service: "=", object: true, roles: writers, source: "r"},
 		"GetBlob": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
 			public: "blob"},
 		"GetBlobProperties": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
@@ -78,16 +87,18 @@ var rules = map[string]map[string]rule{
 		"SetBlobProperties": {on: "o", account: "w", service: "=", object: true, roles: writers},
 		"GetBlobMetadata": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
 			public: "blob"},
-		"SetBlobMetadata":              {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"GetBlobTags":                  {on: "o", account: "t", service: "=", object: true, record: true, roles: "O"},
-		"SetBlobTags":                  {on: "o", account: "t", service: "=", object: true, record: true, roles: "O"},
-		"LeaseBlob":                    {on: "o", account: "wd", service: "=", object: true, roles: writers},
-		"SnapshotBlob":                 {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"CopyBlob":                     {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"CopyBlobFromURL":              {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"AbortCopyBlob":                {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"DeleteBlob":                   {on: "o", account: "d", service: "=", object: true, record: true, roles: writers},
-		"UndeleteBlob":                 {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"SetBlobMetadata": {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"GetBlobTags":     {on: "o", account: "t", service: "=", object: true, record: true, roles: "O"},
+		"SetBlobTags":     {on: "o", account: "t", service: "=", object: true, record: true, roles: "O"},
+		"LeaseBlob":       {on: "o", account: "wd", service: "=", object: true, roles: writers},
+		"SnapshotBlob":    {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		"CopyBlob":        {on: "o", account: "cw", service: "=", object: true, roles: writers, source: "r"},
+		"CopyBlobFromURL": {on: "o", account: "cw", service: "=", object: true, roles: writers, source: "r"},
+		"AbortCopyBlob":   {on: "o", account: "w", service: "=", object: true, roles: writers},
+		// The action for versions is deleteBlobVersion, which the Contributor does not have.
+		"DeleteBlob": {on: "o", account: "d", service: "=", object: true, record: true, roles: writers, version: "x",
+			versionRoles: "O"},
+		"UndeleteBlob":                 {on: "o", account: "w", service: "=", object: true, roles: writers, source: "w"},
 		"SetBlobTier":                  {on: "o", account: "w", service: "=", object: true, record: true, roles: writers},
 		"SetBlobExpiry":                {on: "o", account: "w", service: "=", object: true, roles: writers},
 		"SetBlobImmutabilityPolicy":    {on: "o", account: "i", service: "=", object: true, record: true, roles: "O"},
@@ -95,19 +106,55 @@ var rules = map[string]map[string]rule{
 		"SetBlobLegalHold":             {on: "o", account: "i", service: "=", object: true, record: true, roles: "O"},
 		"QueryBlobContents":            {on: "o", account: "r", service: "=", object: true, record: true, roles: readers},
 		"PutBlock":                     {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"PutBlockFromURL":              {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		"PutBlockFromURL":              {on: "o", account: "cw", service: "=", object: true, roles: writers, source: "r"},
 		// A SAS with create permission may also create a new block blob.
 		"PutBlockList": {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"GetBlockList": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
 			public: "blob"},
 		"PutPage":        {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"PutPageFromURL": {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"PutPageFromURL": {on: "o", account: "w", service: "=", object: true, roles: writers, source: "r"},
 		"GetPageRanges": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
 			public: "blob"},
-		"IncrementalCopyBlob": {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		"IncrementalCopyBlob": {on: "o", account: "cw", service: "=", object: true, roles: writers, source: "r"},
 		"AppendBlock":         {on: "o", account: "aw", service: "=", object: true, roles: writers},
-		"AppendBlockFromURL":  {on: "o", account: "aw", service: "=", object: true, roles: writers},
+		"AppendBlockFromURL":  {on: "o", account: "aw", service: "=", object: true, roles: writers, source: "r"},
 		"SealAppendBlob":      {on: "o", account: "w", service: "=", object: true, roles: writers},
+	},
+	// The letters are those of the table for directories and blobs; the operations are those that the reference gives the
+	// names of the Blob service's with the same effect.
+	// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-directory-container-or-blob
+	"dfs": {
+		"FilesystemList":          {on: "s", account: "l", roles: readers},
+		"PreflightFilesystem":     {public: "*"},
+		"FilesystemCreate":        {on: "c", account: "cw", roles: writers},
+		"FilesystemSetProperties": {on: "c", account: "w", roles: writers},
+		"FilesystemGetProperties": {on: "c", account: "r", roles: readers, public: "container"},
+		"FilesystemDelete":        {on: "c", account: "d", roles: writers},
+		"PathList": {on: "c", account: "l", service: "=", directory: true, roles: readers,
+			public: "container"},
+		"FilesystemListBlobHierarchySegment": {on: "c", account: "l", service: "=", directory: true, roles: readers,
+			public: "container"},
+
+		"PathCreate": {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		// The source needs the permission to move or to delete it: TestSources.
+		"PathRename":        {on: "o", account: "cwm", service: "=", object: true, roles: writers, source: "md"},
+		"PathAppend":        {on: "o", account: "aw", service: "=", object: true, roles: writers},
+		"PathFlush":         {on: "o", account: "aw", service: "=", object: true, roles: writers},
+		"PathSetProperties": {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"PathSetAccessControl": {on: "o", account: "op", service: "=", object: true,
+			roles: "O"},
+		"PathSetAccessControlRecursive": {on: "o", account: "op", service: "=", object: true, roles: "O"},
+		"PathGetProperties":             {on: "o", account: "re", service: "=", object: true, record: true, roles: readers},
+		"PathGetStatus":                 {on: "o", account: "re", service: "=", object: true, record: true, roles: readers},
+		"PathGetAccessControl":          {on: "o", account: "re", service: "=", object: true, record: true, roles: readers},
+		"PathCheckAccess":               {on: "o", account: "re", service: "=", object: true, record: true, roles: readers},
+		"PathRead": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
+			public: "blob"},
+		"PathDelete":    {on: "o", account: "d", service: "=", object: true, roles: writers},
+		"PathLease":     {on: "o", account: "wd", service: "=", object: true, roles: writers},
+		"PathSetExpiry": {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"PathUndelete":  {on: "o", account: "w", service: "=", object: true, roles: writers, source: "w"},
+		"PreflightPath": {public: "*"},
 	},
 	"queue": {
 		"ListQueues":                {on: "s", account: "l", roles: "RC"},

@@ -45,7 +45,7 @@ type browser struct {
 	t     *testing.T
 	ctx   context.Context
 	base  string
-	stack *server.Stack
+	stack *server.Server
 	app   string // the address of a function app
 
 	mu       sync.Mutex
@@ -127,14 +127,17 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func open(t *testing.T) *browser {
+func open(t *testing.T) *browser { return openWith(t, auth.Development()) }
+
+// openWith is open for a server with other accounts.
+func openWith(t *testing.T, accounts *auth.Accounts) *browser {
 	t.Helper()
 	program := find(t)
 	clock := new(testclock.Clock)
 	requests := dashboard.NewRequests(clock.Now)
 	quiet := slog.New(slog.DiscardHandler)
 	s, err := server.Start(server.Config{InMemory: true, Log: quiet, Faults: true, Events: true, Observe: requests.Observe,
-		Now: clock.Now, ClientsNow: time.Now})
+		Now: clock.Now, ClientsNow: time.Now, Accounts: accounts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +147,7 @@ func open(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	app := fakeApp(t)
-	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
+	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: accounts,
 		Requests: requests, State: true, InMemory: true, Now: clock.Now, Clock: clock,
 		Version: "test", Log: quiet, Workflows: workflows(s), FunctionHosts: []string{app}, Workers: fakeWorkers(),
 		WorkersAccount: auth.DevelopmentAccount})
@@ -431,13 +434,18 @@ func TestPages(t *testing.T) {
 		{"hubs", account + "workflows", "Orders"},
 		{"hub", account + "workflows/Orders", "order-1"},
 		{"instance", account + "workflows/Orders/instance?id=order-1", "shelf 7"},
+		{"graph", account + "workflows/Orders/instance?id=family-1", "Parents and children"},
 		{"entities", account + "workflows/Orders/entities", "There are no entities"},
 		{"schedules", account + "workflows/Orders/schedules", "There are no scheduled tasks"},
+		{"search", account + "search", "begin with the text"},
+		{"search-results", account + "search?q=smith", "The search is complete."},
+		{"search-empty", account + "search?q=o'brien+100%25+gr%C3%B6%C3%9Fe", "Nothing was found."},
 		{"events", "/ui/events", "devstoreaccount1/orders"},
 		{"functions", "/ui/functions", "queueTrigger"},
 		{"function", function, "nothing to ship"},
 		{"invocation", function + "/i1", "a line that was logged"},
 		{"workers", "/ui/workers", "archive"},
+		{"processes", account + "workers", "No process with workers"},
 		{"worker", "/ui/workers/archive", "out of reach"},
 		{"requests", "/ui/requests", "Live."},
 		{"control", "/ui/control", "New rule"},

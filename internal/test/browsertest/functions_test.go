@@ -37,7 +37,7 @@ func fakeApp(t *testing.T) string {
 	return strings.TrimPrefix(app.URL, "http://")
 }
 
-// fakeWorkers answers as workers.NewHandler.
+// fakeWorkers answers as adminhttp.NewHandler.
 func fakeWorkers() http.Handler {
 	const archive = `{"name": "archive", "trigger": "queueTrigger", "queue": "archive", "perSecond": 2.5, "poisoned": 1,
 		"lastError": "the table is out of reach", "lastErrorAt": "2026-01-01T00:00:00Z", ` + calls

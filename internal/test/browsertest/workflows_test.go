@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/microsoft/durabletask-go/task"
 
 	"github.com/lazuli-storage/lazuli/internal/server"
@@ -18,13 +19,13 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )
 
-func hubOptions(s *server.Stack, hub string) (durable.Options, error) {
+func hubOptions(s *server.Server, hub string) (durable.Options, error) {
 	storage, err := workers.OpenStorage(s.ConnectionString())
 	return durable.Options{Storage: storage, Hub: hub, Logger: slog.New(slog.DiscardHandler)}, err
 }
 
 // workflows is the management API of each hub of a stack, as `lazuli serve` gives it to the dashboard.
-func workflows(s *server.Stack) func(context.Context, string, string) (http.Handler, error) {
+func workflows(s *server.Server) func(context.Context, string, string) (http.Handler, error) {
 	return func(ctx context.Context, _, hub string) (http.Handler, error) {
 		o, err := hubOptions(s, hub)
 		if err != nil {
@@ -60,6 +61,13 @@ func (b *browser) runWorkflows() {
 			err := ctx.WaitForSingleEvent("approved", -1).Await(&by)
 			return "sold, approved by " + by, err
 		}),
+		r.AddOrchestratorN("family", func(ctx *task.OrchestrationContext) (any, error) {
+			one := ctx.CallSubOrchestrator("order", task.WithSubOrchestrationInstanceID("family-1-order"))
+			return nil, errors.Join(ctx.CallSubOrchestrator("stock").Await(nil), one.Await(nil))
+		}),
+		r.AddOrchestratorN("stock", func(ctx *task.OrchestrationContext) (any, error) {
+			return nil, ctx.CallActivity("reserve").Await(nil)
+		}),
 		r.AddOrchestratorN("report", func(ctx *task.OrchestrationContext) (any, error) {
 			return nil,
 				ctx.CallActivity("print").Await(nil)
@@ -73,7 +81,8 @@ func (b *browser) runWorkflows() {
 	}
 	b.t.Cleanup(func() { _ = w.Shutdown(context.Background()) })
 	c := backend.Client()
-	for id, name := range map[string]string{"order-1": "order", "order-2": "order", "report-1": "report"} {
+	for id, name := range map[string]string{"order-1": "order", "order-2": "order", "report-1": "report",
+		"family-1": "family"} {
 		if _, err := c.Start(b.t.Context(), name,
 			durable.StartOptions{InstanceID: id, Input: `{"item": "tea"}`}); err != nil {
 			b.t.Fatal(err)
@@ -82,7 +91,9 @@ func (b *browser) runWorkflows() {
 	check.Eventually(b.t, func() bool {
 		history, err := c.History(b.t.Context(), "order-1")
 		failed, err2 := c.Get(b.t.Context(), "report-1")
-		return errors.Join(err, err2) == nil && failed.Status == "Failed" && len(history) >= 8
+		child, err3 := c.Get(b.t.Context(), "family-1-order")
+		return errors.Join(err, err2, err3) == nil && failed.Status == "Failed" && len(history) >= 8 &&
+			child.Status == "Running"
 	}, "the workflows do not begin")
 }
 
@@ -94,6 +105,22 @@ func (b *browser) reloads(path, text string) {
 		b.do(chromedp.Navigate(b.base+path), chromedp.Text("main", &page))
 		return strings.Contains(page, text)
 	}, "the page %s does not show %q", path, text)
+}
+
+// The graph of a workflow leads by the keyboard to its children and parents.
+func TestGraphOfWorkflows(t *testing.T) {
+	b := open(t)
+	b.runWorkflows()
+	b.visit(account + "workflows/Orders")
+	b.button("main", "family-1")
+	b.sees("Parents and children")
+	b.accessible("graph")
+	b.do(chromedp.Evaluate(`document.querySelector('.graph a[href*="family-1-order"]').focus()`, nil),
+		chromedp.KeyEvent(kb.Enter))
+	b.until(`document.querySelector('h1')?.textContent === "family-1-order"`, "the child")
+	b.sees("waits for an event")
+	b.until(`document.querySelector('.graph [aria-current]').textContent.includes("family-1-order")`,
+		"the child in the graph")
 }
 
 func TestWorkflowActions(t *testing.T) {
@@ -116,6 +143,7 @@ func TestWorkflowActions(t *testing.T) {
 	b.button("main", "Raise")
 	b.sees("It takes effect when")
 	b.reloads(one, "sold, approved by Ada")
+	b.sees("waited for approved")
 	b.shot("instance-completed")
 	b.accessible("instance-completed")
 	b.button("main", "Purge")

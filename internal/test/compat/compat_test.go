@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/test/prose"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
@@ -32,7 +33,7 @@ func TestPageIsCurrent(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks its marks %q and %q", page, begin, end)
 	}
-	want := head + begin + tables() + end + tail
+	want := head + begin + prose.Wrap(tables()) + end + tail
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -124,11 +124,14 @@ func (d *Disk) apply(n int, e Event) error {
 	if err != nil {
 		return err
 	}
+	// Names change in memory at once; what the disk has of them is decided by the sync of the folder. change marks the
+	// images in which that shows.
 	switch e.Kind {
 	case Mkdir:
 		folder.now[name] = newFolder()
 		d.change(Names, Holes, Killed, Reappeared)
 	case Remove:
+		// Kept: until the folder is synced, a power failure may bring the name back.
 		folder.removed = append(folder.removed, removal{name, folder.now[name]})
 		delete(folder.now, name)
 		d.change(Names, Holes, Killed, Reappeared)
@@ -140,6 +143,13 @@ func (d *Disk) apply(n int, e Event) error {
 		to.now[toName] = folder.now[name]
 		delete(folder.now, name)
 		d.change(Names, Holes, Killed, Reappeared)
+	case Link:
+		to, toName, err := d.parent(e.To)
+		if err != nil {
+			return err
+		}
+		to.now[toName] = folder.now[name]
+		d.change(Names, Holes, Killed, Reappeared)
 	case Create, Truncate, Write:
 		f := folder.now[name]
 		if f == nil {
@@ -148,6 +158,7 @@ func (d *Disk) apply(n int, e Event) error {
 			d.change(Names, Holes, Killed, Reappeared)
 		}
 		if e.Kind != Create {
+			// Content is kept as writes and not applied: an image may have any part of those after the last sync.
 			f.pending = append(f.pending, pendingWrite{n, e.Offset, e.Data, e.Kind == Truncate})
 			d.change(Holes, Killed)
 		}
@@ -227,14 +238,39 @@ func (d *Disk) Write(to string, v Variant, seed uint64) error {
 	return d.root.write(to, v, rand.New(rand.NewPCG(seed, 0)))
 }
 
-func (f *inode) write(to string, v Variant, choice *rand.Rand) error {
-	names := f.now
+// Files returns the files of an image below a path, by their paths, and does not write it. The contents must not be
+// changed.
+func (d *Disk) Files(below string, v Variant, seed uint64) map[string][]byte {
+	files := map[string][]byte{}
+	d.root.files(files, "", below, v, rand.New(rand.NewPCG(seed, 0)))
+	return files
+}
+
+func (f *inode) files(found map[string][]byte, at, below string, v Variant, choice *rand.Rand) {
+	for name, i := range f.names(v) {
+		path := filepath.Join(at, name)
+		switch inside := path == below || strings.HasPrefix(path, below+"/"); {
+		case i.folder && (inside || strings.HasPrefix(below, path+"/")):
+			i.files(found, path, below, v, choice)
+		case !i.folder && inside:
+			found[path] = i.content(v, choice)
+		}
+	}
+}
+
+// names returns the names of a folder in an image.
+func (f *inode) names(v Variant) map[string]*inode {
 	switch v {
 	case Synced:
-		names = f.onDisk
+		return f.onDisk
 	case Reappeared:
-		names = f.withRemoved()
+		return f.withRemoved()
 	}
+	return f.now
+}
+
+func (f *inode) write(to string, v Variant, choice *rand.Rand) error {
+	names := f.names(v)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		i, path := names[name], filepath.Join(to, name)
 		if i.folder {

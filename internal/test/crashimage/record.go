@@ -35,12 +35,13 @@ const (
 	Mkdir                // Path
 	Sync                 // Path, a file or a folder
 	Rename               // Path to To
+	Link                 // To is another name of Path
 	Remove               // Path
 	Print                // Data to the standard output
 )
 
 func (k Kind) String() string {
-	return [...]string{"write", "truncate", "create", "mkdir", "sync", "rename", "remove", "print"}[k]
+	return [...]string{"write", "truncate", "create", "mkdir", "sync", "rename", "link", "remove", "print"}[k]
 }
 
 // Event is one successful operation. Paths are relative to the folder.
@@ -199,6 +200,7 @@ func (p *parser) call(name string, args []string, result string, begun int) erro
 		return p.open(name, args, result)
 	case "mkdirat", "mkdir":
 		path := string(text(args[0]))
+		// The variants with "at" have a folder before the path.
 		if name == "mkdirat" {
 			path = at(args[0], args[1])
 		}
@@ -222,13 +224,26 @@ func (p *parser) call(name string, args []string, result string, begun int) erro
 		}
 		if rel, ok := p.below(from); ok {
 			relTo, inside := p.below(to)
+			// The model has one folder: a file that leaves it would be lost for the images.
 			if !inside {
 				return errors.New("a file is moved out of the folder")
 			}
 			p.add(Event{Kind: Rename, Path: rel, To: relTo})
 		}
+	case "linkat", "link":
+		from, to := string(text(args[0])), ""
+		if name == "link" {
+			to = string(text(args[1]))
+		} else {
+			from, to = at(args[0], args[1]), at(args[2], args[3])
+		}
+		rel, ok := p.below(from)
+		if relTo, inside := p.below(to); ok && inside {
+			p.add(Event{Kind: Link, Path: rel, To: relTo})
+		}
 	case "fsync", "fdatasync":
 		if _, path := descriptor(args[0]); path != "" {
+			// Syncs outside of the folder, such as those of the log, are not of the model.
 			if rel, ok := p.below(path); ok {
 				p.add(Event{Kind: Sync, Path: rel, begun: begun})
 			}
@@ -283,6 +298,7 @@ func (p *parser) content(name string, args []string, result string) error {
 		}
 		p.add(Event{Kind: Truncate, Path: rel, Offset: size})
 	case name == "close":
+	case name == "fallocate" && filepath.Base(rel) == "RESERVE": // its content does not matter
 	default:
 		return fmt.Errorf("%s is not understood", name)
 	}

@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	lazuli "github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
 )
@@ -35,7 +35,7 @@ const lakeChild = "LAZULI_TEST_LAKE_CHILD"
 const filesBelow = sweep.Batch + 200
 
 // lakeServer is a server of this process on a folder, whose account has a hierarchical namespace.
-type lakeServer struct{ *lazuli.Stack }
+type lakeServer struct{ *lazuli.Server }
 
 func startLake(folder string) (s lakeServer, err error) {
 	key, err := auth.ParseKey(auth.DevelopmentKey)
@@ -47,7 +47,7 @@ func startLake(folder string) (s lakeServer, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Stack, err = lazuli.Start(lazuli.Config{Location: folder, Accounts: accounts, Log: slog.New(slog.DiscardHandler)})
+	s.Server, err = lazuli.Start(lazuli.Config{Location: folder, Accounts: accounts, Log: slog.New(slog.DiscardHandler)})
 	return s, err
 }
 
@@ -176,7 +176,7 @@ func TestKillLakeSteps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = blobsvc.CompactFolder(t.Context(), dir.Blobs(), dir.Extents(), 0, nil)
+			_, _, err = maintain.CompactFolder(t.Context(), dir.Blobs(), dir.Extents(), 0, nil)
 			if err := errors.Join(err, dir.Close()); err != nil {
 				t.Fatal(err)
 			}

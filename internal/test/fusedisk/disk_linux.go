@@ -40,6 +40,7 @@ const (
 // is skipped.
 func Mount(t *testing.T) *Disk {
 	t.Helper()
+	// This is the process that serves: it must not go on to the test itself.
 	if os.Getenv(child) == t.Name() {
 		serve(os.Getenv(childFolder))
 		os.Exit(0)
@@ -56,6 +57,8 @@ func Mount(t *testing.T) *Disk {
 			t.Fatal(err)
 		}
 	}
+	// The same binary, as a file system in this process would wait for itself: a test that blocks in a read holds the
+	// thread that should answer it.
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), child+"="+t.Name(), childFolder+"="+folder)
 	cmd.Stderr = os.Stderr
@@ -71,12 +74,14 @@ func Mount(t *testing.T) *Disk {
 		t.Fatal(err)
 	}
 	d.input, d.replies = input, bufio.NewReader(output)
+	// Unmounted before the process ends, or accesses would hang.
 	t.Cleanup(func() {
 		_ = unix.Unmount(d.Dir, unix.MNT_DETACH)
 		_ = input.Close()
 		_ = cmd.Wait()
 	})
 	reply, err := d.replies.ReadString('\n')
+	// Mounting needs rights that are often missing in a container.
 	if reason, failed := strings.CutPrefix(reply, "error "); err != nil || failed {
 		t.Skip("a file system cannot be mounted here: ", reason, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,20 +20,24 @@ var answered = []struct {
 	without  map[string]string
 }{
 	{"blobsvc/internal/endpoint/errors.go",
-		[]string{"blobsvc/internal/state", "blobsvc/internal/encryption", "internal/storage/store"},
+		[]string{"internal/state/blob", "internal/state/blob/lease", "internal/state/blob/record",
+			"internal/state/blob/replica", "internal/state/blob/tree", "internal/state/blob/encryption",
+			"internal/storage/store"},
 		map[string]string{
-			"state.ErrSoftDeleted":   "wraps ErrBlobNotFound",
+			"record.ErrSoftDeleted":  "wraps ErrBlobNotFound",
+			"record.ErrKey":          "damage: InternalError, and a line in the log",
+			"record.ErrMalformed":    "damage: InternalError, and a line in the log",
 			"state.ErrTagCondition":  "wraps ErrConditionNotMet",
 			"state.ErrExpiry":        "handlers name the header: expiryError",
 			"state.ErrSourceChanged": "handlers read the source again: copy_source.go",
 			"state.ErrCopyMoved":     "of background work: package copysource",
 			"state.ErrFeedMoved":     "of background work: package changefeed",
-			"state.ErrNotWorker":     "of background work: package events",
+			"replica.ErrNotWorker":   "of background work: package events",
 			"encryption.ErrSeal":     "damage: InternalError, and a line in the log",
 		}},
-	{"tablesvc/errors.go", []string{"tablesvc/internal/state", "internal/storage/store"},
+	{"tablesvc/errors.go", []string{"internal/state/table", "internal/storage/store"},
 		map[string]string{"state.ErrNotLogged": "of the change feed: feed.go"}},
-	{"queuesvc/errors.go", []string{"queuesvc/internal/state", "internal/storage/store"},
+	{"queuesvc/errors.go", []string{"internal/state/queue", "internal/storage/store"},
 		map[string]string{
 			"state.ErrNotVisible": "Get Messages passes over the message: the state machine's own",
 			"state.ErrPastExpiry": "handlers name the parameter: messages.go, message.go",
@@ -66,7 +71,7 @@ func TestErrorsHaveAnswers(t *testing.T) {
 		seen := map[string]bool{}
 		for _, dir := range service.packages {
 			for _, name := range sentinels(t, filepath.Join(top, dir)) {
-				name = filepath.Base(dir) + "." + name
+				name = importedAs(t, service.file, dir) + "." + name
 				seen[name] = true
 				_, excused := service.without[name]
 				_, shared := withoutAnswer[name]
@@ -84,6 +89,21 @@ func TestErrorsHaveAnswers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// importedAs returns the name that a package has in a file: that of its folder, unless the file gives it another.
+func importedAs(t *testing.T, file, dir string) string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(top, file), nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range f.Imports {
+		if spec.Name != nil && spec.Path.Value == strconv.Quote(module+dir) {
+			return spec.Name.Name
+		}
+	}
+	return filepath.Base(dir)
 }
 
 // sentinels returns the exported variables of a package whose names begin with Err.

@@ -13,28 +13,31 @@ import (
 	"testing"
 )
 
-// dialect are expressions that are not plain technical English, with what to write instead.
+// dialect are expressions that are not plain technical English, with what to write instead. Each contains its word in
+// lower case: a search for a word is much faster than one for a pattern.
 var dialect = []struct {
+	word    string
 	pattern *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`(?i)\b(is|are|be) told\b`),
+	{"told", regexp.MustCompile(`(?i)\b(is|are|be) told\b`),
 		"name the subject: the request says, the caller passes, the service reports"},
-	{regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|everybody|whoever|whomever)\b`),
-		"name the actor: no process, a client, the caller"},
-	{regexp.MustCompile(`(?i)\b(is|are) none\b`), "does not exist, is not a ..."},
-	{regexp.MustCompile(`(?i)\banew\b`), "again, from the start"},
-	{regexp.MustCompile(`(?i)\bhopeless\b`), "cannot be processed"},
-	{regexp.MustCompile(`(?i)\bin vain\b`), "without a result"},
-	{regexp.MustCompile(`(?i)\b(mend|mends|mended|mending)\b`), "fix, repair, correct"},
-	{regexp.MustCompile(`(?i)\blively\b`), "active"},
-	{regexp.MustCompile(`(?i)\btrying on\b`), "retrying"},
-	{regexp.MustCompile(`(?i)\bforsake`), "abandon, delete"},
-	{regexp.MustCompile(`(?i)\b(break|breaks|broke|broken) off\b`), "interrupt, cancel"},
-	{regexp.MustCompile(`(?i)\bas good as\b`), "counts as, equals"},
-	{regexp.MustCompile(`(?i)\bto be had\b`), "available, supported"},
-	{regexp.MustCompile(`(?i)\bfor ever\b`), "without a limit"},
-	{regexp.MustCompile(`^\w+ (is|are) (how|when|where|what|whether) `), "begin with what the thing does or holds"},
+	{"body", regexp.MustCompile(`(?i)\b(no|some|any|every)body\b`), "name the actor: no process, a client, the caller"},
+	{"ever", regexp.MustCompile(`(?i)\b(whoever|whomever)\b`), "name the actor: the process that, a client that"},
+	{"none", regexp.MustCompile(`(?i)\b(is|are) none\b`), "does not exist, is not a ..."},
+	{"lack", regexp.MustCompile(`(?i)\b(what lacks|who lacks|those who lack)\b`), "name the thing that is missing"},
+	{"anew", regexp.MustCompile(`(?i)\banew\b`), "again, from the start"},
+	{"hopeless", regexp.MustCompile(`(?i)\bhopeless\b`), "cannot be processed"},
+	{"in vain", regexp.MustCompile(`(?i)\bin vain\b`), "without a result"},
+	{"mend", regexp.MustCompile(`(?i)\b(mend|mends|mended|mending)\b`), "fix, repair, correct"},
+	{"lively", regexp.MustCompile(`(?i)\blively\b`), "active"},
+	{"trying on", regexp.MustCompile(`(?i)\btrying on\b`), "retrying"},
+	{"forsake", regexp.MustCompile(`(?i)\bforsake`), "abandon, delete"},
+	{" off", regexp.MustCompile(`(?i)\b(break|breaks|broke|broken) off\b`), "interrupt, cancel"},
+	{"as good as", regexp.MustCompile(`(?i)\bas good as\b`), "counts as, equals"},
+	{"to be had", regexp.MustCompile(`(?i)\bto be had\b`), "available, supported"},
+	{"for ever", regexp.MustCompile(`(?i)\bfor ever\b`), "without a limit"},
+	{"", regexp.MustCompile(`^\w+ (is|are) (how|when|where|what|whether) `), "begin with what the thing does or holds"},
 }
 
 // plainFolders are the folders in whose Go files and pages, at any depth, the dialect is not allowed: all of them.
@@ -72,7 +75,11 @@ func TestPlainLanguage(t *testing.T) {
 	}
 	for _, file := range files {
 		for _, text := range proseOf(t, top+file) {
+			lower := strings.ToLower(text.line)
 			for _, d := range dialect {
+				if !strings.Contains(lower, d.word) {
+					continue
+				}
 				if found := d.pattern.FindString(text.line); found != "" && !excepted(file, text.line) {
 					t.Errorf("%s:%d: %q: write: %s", file, text.number, found, d.instead)
 				}

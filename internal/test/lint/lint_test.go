@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -21,32 +22,45 @@ const module = "github.com/lazuli-storage/lazuli/"
 
 // pkg is the output of `go list` for a package.
 type pkg struct {
-	ImportPath, Dir, Name string
-	GoFiles, Imports      []string
+	ImportPath, Dir, Name     string
+	GoFiles, Imports          []string
+	TestImports, XTestImports []string
 }
 
 // name returns the path below the module.
 func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, module) }
 
+// listed has the results of list: several tests ask for the same packages, and `go list` takes a second.
+var listed sync.Map
+
 // list runs `go list` in the module's folder.
 func list(t *testing.T, args ...string) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Dir,Name,GoFiles,Imports"}, args...)...)
+	once, _ := listed.LoadOrStore(strings.Join(args, " "), sync.OnceValues(func() ([]pkg, error) { return goList(args) }))
+	packages, err := once.(func() ([]pkg, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(packages)
+}
+
+func goList(args []string) (packages []pkg, err error) {
+	cmd := exec.Command("go", append([]string{"list", "-e",
+		"-json=ImportPath,Dir,Name,GoFiles,Imports,TestImports,XTestImports"}, args...)...)
 	cmd.Dir = "../../.."
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	var packages []pkg
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
 		err := d.Decode(&p)
 		if errors.Is(err, io.EOF) {
-			return packages
+			return packages, nil
 		}
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		packages = append(packages, p)
 	}
@@ -91,9 +105,9 @@ func rules() []rule {
 		list = append(list, rule{from: product + "/...", to: "examples/...",
 			why: "examples are for readers; nothing builds on them"})
 	}
-	for _, other := range []string{"cmd", "internal/azure", "internal/storage", "internal/nats", "internal/cluster",
-		"internal/fault", "server", "workers", "functions", "lazulitest", "examples", "tablesvc", "queuesvc",
-		"blobsvc"} {
+	for _, other := range []string{"cmd", "internal/azure", "internal/state", "internal/storage", "internal/nats",
+		"internal/cluster", "internal/fault", "server", "workers", "functions", "lazulitest", "examples", "tablesvc",
+		"queuesvc", "blobsvc"} {
 		list = append(list, rule{from: "tables/...", to: other + "/...",
 			why: "the table client is a library over the SDK, for programs that have nothing else of Lazuli"})
 	}
@@ -108,7 +122,11 @@ func rules() []rule {
 		)
 		for _, other := range services {
 			if other != s {
-				list = append(list, rule{from: s + "/...", to: other + "/...", why: "services never import each other"})
+				list = append(list,
+					rule{from: s + "/...", to: other + "/...", why: "services never import each other"},
+					rule{from: s + "/...", to: stateOf(other) + "/...", why: "a service reads its own state alone"},
+					rule{from: stateOf(s) + "/...", to: stateOf(other) + "/...",
+						why: "states know nothing of each other"})
 			}
 		}
 		for _, outer := range []string{"cmd", "server", "internal/server", "workers", "functions", "lazulitest",
@@ -121,8 +139,9 @@ func rules() []rule {
 		list = append(list,
 			rule{from: runtime, to: "cmd/...", why: "dependencies point from cmd inwards"},
 			rule{from: runtime, to: "lazulitest", why: "a test helper is for tests"})
-		for _, other := range append([]string{"server", "internal/server", "internal/storage", "internal/nats",
-			"internal/cluster", "internal/azure/wire", "internal/azure/auth", "internal/azure/frontend"}, services...) {
+		for _, other := range append([]string{"server", "internal/server", "internal/state", "internal/storage",
+			"internal/nats", "internal/cluster", "internal/azure/wire", "internal/azure/auth",
+			"internal/azure/frontend"}, services...) {
 			r := rule{from: runtime, to: other + "/...",
 				why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"}
 			if other == "internal/storage" {
@@ -139,7 +158,22 @@ func rules() []rule {
 	}
 	for _, room := range []string{"azure", "storage", "nats", "cluster", "sdk", "httpserver", "eventlog"} {
 		list = append(list, rule{from: "internal/" + room + "/...", to: "internal/server/...",
-			why: "the parts of the server build on the protocol and the engines, not the other way round"})
+			why: "the parts of the server build on the protocol and the engines, not the other way round"},
+			rule{from: "internal/" + room + "/...", to: "internal/state/...",
+				why: "the states of the services build on the engines, not the other way round"})
+	}
+	list = append(list, rule{from: "internal/state/...", to: "internal/server/...",
+		why: "the server is assembled from its parts, not the other way round"})
+	// The floors of the state of blobs, from the bottom up. The operations, in internal/state/blob itself, are on top.
+	floors := [][]string{{"lease", "posix", "encryption", "content"}, {"record"}, {"tree", "replica", "offline"},
+		{"listing", "maintain"}}
+	for i, floor := range floors {
+		for _, lower := range floor {
+			for _, upper := range slices.Concat(floors[i+1:]...) {
+				list = append(list, rule{from: "internal/state/blob/" + lower, to: "internal/state/blob/" + upper,
+					why: "a floor of the state knows those below it alone"})
+			}
+		}
 	}
 	// The groups of internal, from the bottom up: storage engines do not depend on the protocol.
 	for _, r := range []struct{ from, to, why string }{
@@ -164,12 +198,13 @@ var libraries = map[string][]string{
 	"go.etcd.io/bbolt": {"internal/storage/store", "internal/storage/bboltpage"},
 	"github.com/nats-io/nats-server": {"internal/nats/natsserver", "internal/cluster",
 		"internal/test/natscluster"},
-	"github.com/microsoft/durabletask-go": {"workers/durable", "workers/durable/sidecar", "workers/durabletask"},
-	"github.com/spf13/cobra":              {"cmd/..."},
-	"github.com/go-jose/go-jose/v4":       {"tables"}, // key wrapping for client-side encryption
-	"github.com/goccy/go-yaml":            {"internal/server/config", "internal/server/seed"},
-	"github.com/blevesearch/bleve/v2":     {"workers/roles/searchindex"},
-	"github.com/hanwen/go-fuse/v2":        {"internal/test/fusedisk"},
+	"github.com/microsoft/durabletask-go": {"internal/durable/entitybatch",
+		"internal/durable/event", "internal/durable/results", "workers/durable", "workers/durable/sidecar"},
+	"github.com/spf13/cobra":          {"cmd/..."},
+	"github.com/go-jose/go-jose/v4":   {"tables"}, // key wrapping for client-side encryption
+	"github.com/goccy/go-yaml":        {"internal/server/config", "internal/server/seed"},
+	"github.com/blevesearch/bleve/v2": {"workers/roles/searchindex"},
+	"github.com/hanwen/go-fuse/v2":    {"internal/test/fusedisk"},
 }
 
 // testLibraries must not be linked into the binary.
@@ -224,6 +259,28 @@ func TestWorkersDoNotLinkTheWorkflowEngine(t *testing.T) {
 			if p.ImportPath == library || strings.HasPrefix(p.ImportPath, library+"/") {
 				t.Errorf("workers link %s; importers: %v", p.ImportPath, importers(deps, p.ImportPath))
 			}
+		}
+	}
+}
+
+// `go mod tidy` of a program downloads the modules of the packages that it imports, and of their tests: those of a
+// server, were there a test that starts one in its process. Such tests are in folders servertest.
+func TestTidyDownloadsNoServer(t *testing.T) {
+	var imports []string
+	for _, p := range list(t, "-deps", "./tables", "./workers") {
+		if strings.HasPrefix(p.ImportPath, module) {
+			imports = slices.Concat(imports, []string{p.ImportPath}, p.TestImports, p.XTestImports)
+		}
+	}
+	slices.Sort(imports)
+	if imports = slices.Compact(imports); len(imports) < 50 {
+		t.Fatalf("found %d imports; the rule would check nothing", len(imports))
+	}
+	deps := list(t, append([]string{"-deps"}, imports...)...)
+	for _, p := range deps {
+		if p.name() == "internal/server" || p.name() == "lazulitest" {
+			t.Errorf("tidy of a program with tables or workers downloads %s; importers: %v", p.name(),
+				importers(deps, p.ImportPath))
 		}
 	}
 }
@@ -299,44 +356,28 @@ func documented(t *testing.T, p pkg) bool {
 	})
 }
 
-// TestStateKnowsNoProtocol enforces the layers of the services: package state stores and changes values. Requests,
-// headers and Azure's errors belong to the handlers above it. The rule also covers the service's packages that state
-// imports.
+// stateOf returns the package that keeps what a service stores.
+func stateOf(service string) string { return "internal/state/" + strings.TrimSuffix(service, "svc") }
+
+// TestStateKnowsNoProtocol enforces the layers of the services: a service's state stores and changes values. Requests,
+// headers and Azure's errors belong to the handlers above it.
 func TestStateKnowsNoProtocol(t *testing.T) {
-	packages := map[string]pkg{}
-	for _, p := range list(t, "./...") {
-		packages[p.name()] = p
-	}
 	for _, service := range services {
-		state := service + "/internal/state"
-		if _, ok := packages[state]; !ok {
-			continue
-		}
-		for _, name := range below(packages, state, service) {
-			for _, imported := range packages[name].Imports {
+		state := stateOf(service)
+		found := 0
+		for _, p := range list(t, "./...") {
+			if !matches(state+"/...", p.name()) {
+				continue
+			}
+			found++
+			for _, imported := range p.Imports {
 				if to := strings.TrimPrefix(imported, module); imported == "net/http" || matches("internal/azure/...", to) {
-					t.Errorf("%s imports %s: %s speaks in values and knows no protocol", name, to, state)
+					t.Errorf("%s imports %s: %s speaks in values and knows no protocol", p.name(), to, state)
 				}
 			}
 		}
-	}
-}
-
-// below returns the packages that belong to the state of a service: those in the folder of state, and the service's
-// packages that they import, directly or not.
-func below(packages map[string]pkg, state, service string) (names []string) {
-	for name := range packages {
-		if matches(state+"/...", name) {
-			names = append(names, name)
+		if found == 0 {
+			t.Errorf("there is no %s: the rule would check nothing", state)
 		}
 	}
-	for i := 0; i < len(names); i++ {
-		for _, imported := range packages[names[i]].Imports {
-			name := strings.TrimPrefix(imported, module)
-			if matches(service+"/...", name) && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }

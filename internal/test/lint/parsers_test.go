@@ -24,13 +24,13 @@ var grammars = []struct{ what, folder, target string }{
 	{"names in Create Table", "tablesvc", "FuzzTableName"},
 	{"paths of tables and entities", "tablesvc", "FuzzParsePath"},
 	{"options of a query for entities", "tablesvc", "FuzzOptions"},
-	{"$filter", "tablesvc/internal/filter", "FuzzParse"},
-	{"entities in JSON", "tablesvc/internal/entity", "FuzzParseJSON"},
-	{"entities in Atom", "tablesvc/internal/entity", "FuzzParseAtom"},
+	{"$filter", "internal/state/table/filter", "FuzzParse"},
+	{"entities in JSON", "internal/state/table/entity", "FuzzParseJSON"},
+	{"entities in Atom", "internal/state/table/entity", "FuzzParseAtom"},
 	{"entity group transactions", "tablesvc", "FuzzReadBatch"},
 	{"multipart bodies of transactions", "tablesvc", "FuzzMultipart"},
 	{"queue messages", "queuesvc", "FuzzParseMessage"},
-	{"pop receipts", "queuesvc/internal/state", "FuzzReceipt"},
+	{"pop receipts", "internal/state/queue", "FuzzReceipt"},
 	{"Put Block List", "blobsvc", "FuzzParseBlockList"},
 	{"block ids", "blobsvc", "FuzzParseBlockID"},
 	{"ranges", "blobsvc", "FuzzParseRange"},
@@ -41,7 +41,7 @@ var grammars = []struct{ what, folder, target string }{
 	{"Query Blob Contents", "blobsvc/internal/query", "FuzzRequest"},
 	{"SQL of Query Blob Contents", "blobsvc/internal/query", "FuzzStatement"},
 	{"delimited text and JSON that is queried", "blobsvc/internal/query", "FuzzContent"},
-	{"Parquet that is queried", "blobsvc/internal/parquet", "FuzzFile"},
+	{"Parquet that is queried", "blobsvc/internal/parquet/parquettest", "FuzzFile"},
 	{"x-ms-tags", "blobsvc", "FuzzTags"},
 	{"Find Blobs by Tags", "blobsvc", "FuzzTagSearch"},
 	{"schedules of timers", "internal/sdk/ncrontab", "FuzzParse"},
@@ -74,9 +74,13 @@ func TestParsersAreFuzzed(t *testing.T) {
 	fuzzed := map[string]string{} // text of the test files with fuzz targets, by folder
 	type function struct{ folder, name string }
 	var parsers []function
-	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "internal/server", "functions",
-		"workers", "internal/sdk/ncrontab", "internal/cluster/peering", "internal/cluster/mirror",
-		"internal/storage/replog"} {
+	var states []string
+	for _, service := range services {
+		states = append(states, stateOf(service))
+	}
+	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "internal/state",
+		"internal/server", "functions", "workers", "internal/sdk/ncrontab", "internal/cluster/peering",
+		"internal/cluster/mirror", "internal/storage/replog"} {
 		err := filepath.WalkDir(top+root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err
@@ -95,8 +99,8 @@ func TestParsersAreFuzzed(t *testing.T) {
 				return err
 			}
 			for _, d := range file.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && !strings.HasSuffix(folder, "/state") && takesBody(fn) &&
-					!slices.Contains(notParsers, fn.Name.Name) {
+				fn, ok := d.(*ast.FuncDecl)
+				if ok && !slices.Contains(states, folder) && takesBody(fn) && !slices.Contains(notParsers, fn.Name.Name) {
 					parsers = append(parsers, function{folder, fn.Name.Name})
 				}
 			}

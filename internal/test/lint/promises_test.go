@@ -29,7 +29,7 @@ func eachSource(t *testing.T, visit func(path, text string)) {
 	}
 }
 
-// The tests that promises.md names exist.
+// The tests that promises.md and syncs.md name exist.
 func TestNamedTestsExist(t *testing.T) {
 	declared := map[string]bool{}
 	declaration := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
@@ -40,13 +40,14 @@ func TestNamedTestsExist(t *testing.T) {
 			}
 		}
 	})
-	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(read(t, "internal/test/lint/promises.md"), -1)
+	pages := read(t, "internal/test/lint/promises.md") + read(t, syncsPage)
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(pages, -1)
 	if len(named) < 100 {
-		t.Errorf("the page names %d tests", len(named))
+		t.Errorf("the pages name %d tests", len(named))
 	}
 	for _, m := range named {
 		if !declared[m[1]] {
-			t.Errorf("the page names %s, which is no test", m[1])
+			t.Errorf("the pages name %s, which is no test", m[1])
 		}
 	}
 }

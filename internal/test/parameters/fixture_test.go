@@ -25,6 +25,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/clock"
@@ -107,7 +108,7 @@ func open(t *testing.T) *fixture {
 	nats, err := natsserver.Start(natsserver.Config{Log: common.Log})
 	check.OK(t, err)
 	t.Cleanup(nats.Close)
-	queueStore, err := queuesvc.StoreOptions(t.Context(), nats, common.Log)
+	queueStore, err := queuestate.StoreOptions(t.Context(), nats, common.Log)
 	check.OK(t, err)
 	queues, err := queuesvc.New(queuesvc.Config{Common: common, Path: filepath.Join(dir, "queues.db"), Store: queueStore,
 		Features: can})

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -27,7 +28,7 @@ var (
 
 // item is a work item that waits for a worker, or runs at one.
 type item struct {
-	kind          durable.WorkKind
+	kind          workkind.Kind
 	name, version string
 	// key identifies the item to SDKs that do not repeat its token: the instance, or the instance and number of an
 	// activity.
@@ -42,6 +43,7 @@ type item struct {
 
 	token  string
 	worker *worker // that runs it; nil while it waits
+	tally  *tally  // of the worker, while it runs
 	done   chan outcome
 }
 
@@ -57,18 +59,19 @@ type worker struct {
 	filters filters
 	// newer says that the worker takes the newer form of entities' work items.
 	newer   bool
-	streams bool                     // histories
-	pings   bool                     // are to be sent
-	limits  map[durable.WorkKind]int // items at once; none: no limit
-	running map[durable.WorkKind]int
-	wake    chan struct{} // has a token while there may be work
+	streams bool                  // histories
+	pings   bool                  // are to be sent
+	limits  map[workkind.Kind]int // items at once; none: no limit
+	running map[workkind.Kind]int
+	tallies map[task]*tally // of what it runs or has run
+	wake    chan struct{}   // has a token while there may be work
 }
 
 func (w *worker) takes(i *item) bool {
 	return w.filters.accept(i.kind, i.name, i.version)
 }
 
-func (w *worker) free(kind durable.WorkKind) bool {
+func (w *worker) free(kind workkind.Kind) bool {
 	limit, ok := w.limits[kind]
 	return !ok || w.running[kind] < limit
 }
@@ -84,7 +87,7 @@ func (w *worker) signal() {
 type filters struct {
 	set bool
 	// names has, by kind and name, the versions; none means every version.
-	names map[durable.WorkKind]map[string][]string
+	names map[workkind.Kind]map[string][]string
 }
 
 // filtersOf reads the filters of a worker. A worker whose filters have no name takes everything: the SDK for .NET sends
@@ -94,8 +97,8 @@ func filtersOf(f *protocol.WorkItemFilters) filters {
 	if len(f.GetOrchestrations())+len(f.GetActivities())+len(f.GetEntities()) == 0 {
 		return filters{}
 	}
-	r := filters{true, map[durable.WorkKind]map[string][]string{}}
-	add := func(kind durable.WorkKind, name string, versions []string) {
+	r := filters{true, map[workkind.Kind]map[string][]string{}}
+	add := func(kind workkind.Kind, name string, versions []string) {
 		if r.names[kind] == nil {
 			r.names[kind] = map[string][]string{}
 		}
@@ -110,22 +113,22 @@ func filtersOf(f *protocol.WorkItemFilters) filters {
 		r.names[kind][name] = versions
 	}
 	for _, o := range f.Orchestrations {
-		add(durable.WorkOrchestration, o.Name, o.Versions)
+		add(workkind.Orchestration, o.Name, o.Versions)
 	}
 	for _, a := range f.Activities {
-		add(durable.WorkActivity, a.Name, a.Versions)
+		add(workkind.Activity, a.Name, a.Versions)
 	}
 	for _, e := range f.Entities {
-		add(durable.WorkEntity, strings.ToLower(e.Name), nil)
+		add(workkind.Entity, strings.ToLower(e.Name), nil)
 	}
 	return r
 }
 
-func (f filters) accept(kind durable.WorkKind, name, version string) bool {
+func (f filters) accept(kind workkind.Kind, name, version string) bool {
 	if !f.set {
 		return true
 	}
-	if kind == durable.WorkEntity {
+	if kind == workkind.Entity {
 		name = strings.ToLower(name) // SDKs write the names of entities in IDs without capital letters.
 	}
 	versions, ok := f.names[kind][name]
@@ -146,7 +149,7 @@ func newDispatcher() *dispatcher {
 }
 
 // accepts reports whether a connected worker takes the work.
-func (d *dispatcher) accepts(kind durable.WorkKind, name, version string) bool {
+func (d *dispatcher) accepts(kind workkind.Kind, name, version string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for w := range d.workers {
@@ -198,6 +201,7 @@ func (d *dispatcher) forget(i *item) {
 			delete(d.byKey, i.key)
 		}
 		i.worker.running[i.kind]--
+		i.tally.inFlight--
 		i.worker.signal()
 	}
 }
@@ -207,6 +211,7 @@ func (d *dispatcher) join(w *worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.workers[w] = struct{}{}
+	w.declare()
 }
 
 // lostAfter is the time that a worker that has disconnected can still complete its work: one that stops ends its stream
@@ -238,6 +243,9 @@ func (d *dispatcher) leave(w *worker) {
 // finish ends an item; mu is held.
 func (d *dispatcher) finish(i *item, o outcome) {
 	d.forget(i)
+	if i.tally != nil {
+		i.tally.end(o)
+	}
 	i.done <- o
 }
 
@@ -253,6 +261,8 @@ func (d *dispatcher) next(w *worker) *item {
 		d.waiting = slices.Delete(d.waiting, at, at+1)
 		i.worker = w
 		w.running[i.kind]++
+		i.tally = w.tallyOf(i.kind, i.name)
+		i.tally.inFlight++
 		d.running[i.token], d.byKey[i.key] = i, i
 		return i
 	}
@@ -325,7 +335,7 @@ func (d *dispatcher) past(instance string) ([]*durable.Event, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := d.byKey[instance]
-	if i == nil || i.kind != durable.WorkOrchestration {
+	if i == nil || i.kind != workkind.Orchestration {
 		return nil, false
 	}
 	return i.past, true

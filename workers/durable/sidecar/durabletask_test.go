@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/microsoft/durabletask-go/task"
-
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 	"github.com/lazuli-storage/lazuli/workers/durabletask"
+	"github.com/lazuli-storage/lazuli/workers/durabletask/task"
 )
 
 func helloCities(ctx *task.OrchestrationContext) (any, error) {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -20,6 +21,7 @@ import (
 // hub is an open hub, whose work is handed to the connected workers.
 type hub struct {
 	name       string // as calls have it
+	stored     string // as its resources have it
 	backend    *durable.Backend
 	client     *durable.Client
 	dispatcher *dispatcher
@@ -32,6 +34,7 @@ type hub struct {
 
 	mu      sync.Mutex // guards the rest
 	opened  bool
+	refused bool // it is one of another engine, and the log says so
 	closed  bool // another hub has taken its place
 	workers int  // connected
 	running backend.TaskHubWorker
@@ -55,15 +58,15 @@ const keptFor = 5 * time.Second
 func (s *Server) newHub(name string) (*hub, error) {
 	o := s.options.Durable
 	var err error
-	if o.Hub, err = durable.HubOf(name); err != nil {
+	if o.Hub, err = hubname.Stored(name); err != nil {
 		return nil, err
 	}
 	b, err := durable.New(o)
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{name: name, backend: b, client: b.Client(), dispatcher: newDispatcher(), gone: make(chan struct{}),
-		log: s.log.With("hub", name), replaceRunning: s.options.ReplaceRunning}
+	h := &hub{name: name, stored: o.Hub, backend: b, client: b.Client(), dispatcher: newDispatcher(),
+		gone: make(chan struct{}), log: s.log.With("hub", name), replaceRunning: s.options.ReplaceRunning}
 	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor{h}, s.options.Worker) }
 	return h, nil
 }
@@ -79,6 +82,10 @@ func (h *hub) open(ctx context.Context) error {
 		return nil
 	}
 	err := h.backend.CreateTaskHub(ctx)
+	if errors.Is(err, durable.ErrForeignHub) && !h.refused {
+		h.refused = true
+		h.log.Warn("calls to the task hub are refused", "err", err)
+	}
 	if err != nil && !errors.Is(err, backend.ErrTaskHubExists) {
 		return err
 	}
@@ -174,22 +181,33 @@ func (s *Server) Unmatched(hub string) []durable.Unmatched {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, h := range s.hubs {
-		if stored, err := durable.HubOf(name); err == nil && strings.EqualFold(stored, hub) {
+		if stored, err := hubname.Stored(name); err == nil && strings.EqualFold(stored, hub) {
 			return h.backend.Unmatched()
 		}
 	}
 	return nil
 }
 
-// Collector returns the metrics of the hubs that are open.
-func (s *Server) Collector() prometheus.Collector {
-	return durable.Collectors(func() []*durable.Backend {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		var list []*durable.Backend
-		for _, h := range s.hubs {
-			list = append(list, h.backend)
-		}
-		return list
-	})
+// Collector returns the metrics of the hubs that are open, whichever there are when they are asked for.
+func (s *Server) Collector() prometheus.Collector { return collector{s} }
+
+type collector struct{ s *Server }
+
+// Describe implements prometheus.Collector. The descriptions are those of any backend, also of one without a hub: the
+// registry asks before the first hub is open.
+func (collector) Describe(out chan<- *prometheus.Desc) {
+	new(durable.Backend).Collector().Describe(out)
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	c.s.mu.Lock()
+	var list []*durable.Backend
+	for _, h := range c.s.hubs {
+		list = append(list, h.backend)
+	}
+	c.s.mu.Unlock()
+	for _, b := range list {
+		b.Collector().Collect(out)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -54,6 +55,7 @@ func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceReques
 	error) {
 	o := durable.StartOptions{InstanceID: r.InstanceId, Version: r.Version.GetValue(), Tags: r.Tags,
 		RawInput: protocol.TextOf(r.Input)}
+	// The ID that the SDKs make themselves has this form.
 	if o.InstanceID == "" {
 		o.InstanceID = strings.ReplaceAll(uuid.NewString(), "-", "")
 	}
@@ -71,6 +73,7 @@ func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceReques
 	if policy := r.OrchestrationIdReusePolicy; policy == nil {
 		o.Replace, o.Running = true, h.replaceRunning
 	} else {
+		// The action is a field that newer SDKs send and the protocol here does not have; it is among the unknown fields.
 		if number, _, n := protowire.ConsumeTag(policy.ProtoReflect().GetUnknown()); n > 0 && number == reuseAction {
 			if action, _ := protowire.ConsumeVarint(policy.ProtoReflect().GetUnknown()[n:]); action == reuseIgnore {
 				o.Replaceable, o.Ignore = nil, statuses
@@ -160,8 +163,9 @@ func stateOf(i *durable.Instance, payloads bool) *protocol.OrchestrationState {
 	if !payloads {
 		return s
 	}
+	// Details of the failure with causes and stack, if the history has them; otherwise what the row of the instance has.
 	if d := i.Failure(); d != nil {
-		s.FailureDetails, _ = durable.FailureToProtocol(d)
+		s.FailureDetails, _ = event.FailureToProtocol(d)
 	} else if i.FailureMessage != "" {
 		s.FailureDetails = &protocol.TaskFailureDetails{ErrorType: i.FailureType, ErrorMessage: i.FailureMessage}
 	}
@@ -380,7 +384,7 @@ func streamInstanceHistory(r *protocol.StreamInstanceHistoryRequest, h *hub, str
 	}
 	var chunk []byte
 	for n := range events {
-		if chunk, err = durable.AppendEvents(chunk, protocol.ChunkEvents, events[n:n+1]); err != nil {
+		if chunk, err = event.AppendEvents(chunk, protocol.ChunkEvents, events[n:n+1]); err != nil {
 			return err
 		}
 		if len(chunk) >= chunkBytes || n == len(events)-1 {

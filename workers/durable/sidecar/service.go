@@ -21,6 +21,7 @@ const serviceName = "TaskHubSidecarService"
 
 // describe returns the protocol's service: every call of it, by the names that the protocol has.
 func (s *Server) describe() *grpc.ServiceDesc {
+	// By hand and not generated: SDKs name services and calls that the generated code of the Go module does not have.
 	return &grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
 		call(s, "Hello", func(context.Context, *hub, *emptypb.Empty) (*emptypb.Empty, error) {
 			return &emptypb.Empty{},
@@ -70,6 +71,7 @@ func call[Q, A any, PQ interface {
 			if err := decode(request); err != nil {
 				return nil, err
 			}
+			// A timestamp beyond year 9999 would fail later, in the middle of a write.
 			if err := checkTimes(request.ProtoReflect()); err != nil {
 				return nil, err
 			}

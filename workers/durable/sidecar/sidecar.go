@@ -32,6 +32,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -58,6 +59,9 @@ type Options struct {
 	ReplaceRunning bool
 	// MaxStreams bounds the calls of one connection that are under way at once. Default 1,000.
 	MaxStreams uint32
+	// Heartbeat is the interval at which the server writes a row for each connected worker to the table lazuliworkers of
+	// the account, for the dashboard and `lazuli workers ls`; 0 means that it writes none.
+	Heartbeat time.Duration
 	// Logger is the place where the server reports. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -79,9 +83,12 @@ type Server struct {
 	grpc    *grpc.Server
 	token   [sha256.Size]byte
 
-	mu     sync.Mutex // guards the rest
-	hubs   map[string]*hub
-	closed bool
+	reports sync.WaitGroup // of workers' rows
+
+	mu       sync.Mutex // guards the rest
+	hubs     map[string]*hub
+	closed   bool
+	reported int // workers with a row
 }
 
 // ErrUnsafe means that the address is not a loopback address and the server has no token.
@@ -90,7 +97,7 @@ var ErrUnsafe = errors.New("durable: a listener that other machines can reach ne
 // New returns a server. It sends no request to storage.
 func New(o Options) (*Server, error) {
 	if o.Durable.Hub == "" {
-		o.Durable.Hub = durable.DefaultHub
+		o.Durable.Hub = hubname.Default
 	}
 	if o.Worker.MaxOrchestrations == 0 {
 		o.Worker.MaxOrchestrations = 100
@@ -111,7 +118,7 @@ func New(o Options) (*Server, error) {
 		o.Logger = slog.Default()
 	}
 	o.Durable.Logger = o.Logger
-	stored, err := durable.HubOf(o.Durable.Hub)
+	stored, err := hubname.Stored(o.Durable.Hub)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +129,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	for _, name := range o.Hubs {
-		if _, err := durable.HubOf(name); err != nil {
+		if _, err := hubname.Stored(name); err != nil {
 			return nil, err
 		}
 	}
@@ -195,6 +202,7 @@ func (s *Server) Stop() {
 	for _, h := range all {
 		h.stop()
 	}
+	s.reports.Wait() // The streams are closed, so that each removes its row.
 }
 
 // allow checks a call's token, before its message is received.

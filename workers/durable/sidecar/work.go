@@ -17,7 +17,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
+	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/results"
+	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
@@ -25,13 +29,13 @@ import (
 type executor struct{ h *hub }
 
 var (
-	_ backend.Executor       = executor{}
-	_ durable.EntityExecutor = executor{}
-	_ durable.Acceptor       = executor{}
+	_ backend.Executor     = executor{}
+	_ entitybatch.Executor = executor{}
+	_ workkind.Acceptor    = executor{}
 )
 
-// Accepts implements durable.Acceptor.
-func (x executor) Accepts(kind durable.WorkKind, name, version string) bool {
+// Accepts implements workkind.Acceptor.
+func (x executor) Accepts(kind workkind.Kind, name, version string) bool {
 	return x.h.dispatcher.accepts(kind, name, version)
 }
 
@@ -58,18 +62,18 @@ func raw(text []byte) proto.Message {
 // ExecuteOrchestrator implements backend.Executor.
 func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
 	fresh []*durable.Event) (*backend.ExecutionResults, error) {
-	past, err := durable.AppendEvents(nil, protocol.PastEvents, old)
+	past, err := event.AppendEvents(nil, protocol.PastEvents, old)
 	if err != nil {
 		return nil, err
 	}
-	now, err := durable.AppendEvents(nil, protocol.NewEvents, fresh)
+	now, err := event.AppendEvents(nil, protocol.NewEvents, fresh)
 	if err != nil {
 		return nil, err
 	}
-	name, version, execution := durable.WorkflowOf(old, fresh)
-	request := durable.NewRequest(ctx, id, execution)
+	name, version, execution := event.WorkflowOf(old, fresh)
+	request := event.NewRequest(ctx, id, execution)
 	answer, err := x.h.dispatcher.run(ctx,
-		&item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id), past: old,
+		&item{kind: workkind.Orchestration, name: name, version: version, key: string(id), past: old,
 			send: func(w *worker, token string) error {
 				// This depends on the worker that takes the item, which is known only here.
 				request.RequiresHistoryStreaming = w.streams && len(past) >= streamFrom
@@ -88,7 +92,7 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 	if err != nil {
 		return nil, err
 	}
-	return durable.Results(answer)
+	return results.Of(answer)
 }
 
 func activityKey(instance string, task int32) string {
@@ -99,15 +103,17 @@ func activityKey(instance string, task int32) string {
 func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *durable.Event) (*durable.Event, error) {
 	t := e.GetTaskScheduled()
 	request := &protocol.ActivityRequest{Name: t.Name, Version: t.Version, Input: t.Input, TaskId: e.EventId,
-		OrchestrationInstance: &protocol.OrchestrationInstance{InstanceId: string(id)}, Tags: durable.TaskTags(e)}
+		OrchestrationInstance: &protocol.OrchestrationInstance{InstanceId: string(id)}, Tags: event.TaskTags(e)}
 	if info, ok := durable.InfoFromContext(ctx); ok && info.Execution != "" {
 		request.OrchestrationInstance.ExecutionId = wrapperspb.String(info.Execution)
 	}
 	if parent := t.GetParentTraceContext(); parent.GetTraceParent() != "" {
 		request.ParentTraceContext = &protocol.TraceContext{TraceParent: parent.TraceParent, TraceState: parent.TraceState}
 	}
+	// Waits until a worker has answered, or the lease of the message is lost; with another worker's answer the message is
+	// not settled twice.
 	answer, err := x.h.dispatcher.run(ctx,
-		&item{kind: durable.WorkActivity, name: t.Name, version: t.Version.GetValue(),
+		&item{kind: workkind.Activity, name: t.Name, version: t.Version.GetValue(),
 			key: activityKey(string(id), e.EventId),
 			send: func(w *worker, token string) error {
 				return w.send(&protocol.WorkItem{CompletionToken: token,
@@ -126,40 +132,40 @@ func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *dur
 			&protocol.HistoryEvent_TaskCompleted{TaskCompleted: &protocol.TaskCompletedEvent{TaskScheduledId: e.EventId,
 				Result: r.Result}}
 	}
-	return durable.FromProtocol(result)
+	return event.FromProtocol(result)
 }
 
-// ExecuteEntity implements durable.EntityExecutor.
-func (x executor) ExecuteEntity(ctx context.Context, batch *durable.EntityBatch) (*durable.EntityResult, error) {
+// ExecuteEntity implements entitybatch.Executor.
+func (x executor) ExecuteEntity(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
 	answer, err := x.h.dispatcher.run(ctx,
-		&item{kind: durable.WorkEntity, name: durable.EntityName(batch.ID), key: batch.ID,
+		&item{kind: workkind.Entity, name: entitybatch.NameOf(batch.ID), key: batch.ID,
 			send: func(w *worker, token string) error {
 				i := &protocol.WorkItem{CompletionToken: token}
 				if w.newer {
 					i.Request = &protocol.WorkItem_EntityRequestV2{EntityRequestV2: newerBatch(batch)}
 				} else {
-					i.Request = &protocol.WorkItem_EntityRequest{EntityRequest: durable.BatchToProtocol(batch)}
+					i.Request = &protocol.WorkItem_EntityRequest{EntityRequest: entitybatch.ToProtocol(batch)}
 				}
 				return w.send(i)
 			}})
 	if err != nil {
 		return nil, err
 	}
-	return durable.BatchResult(answer.(*protocol.EntityBatchResult))
+	return entitybatch.FromProtocol(answer.(*protocol.EntityBatchResult))
 }
 
-func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
+func newerBatch(b *entitybatch.Batch) *protocol.EntityRequest {
 	r := &protocol.EntityRequest{InstanceId: b.ID, EntityState: protocol.Text(b.State)}
 	for _, o := range b.Operations {
 		e := &protocol.HistoryEvent{EventId: -1, Timestamp: timestamppb.Now()}
 		if o.Caller == "" {
 			e.EventType =
 				&protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: &protocol.EntityOperationSignaledEvent{
-					RequestId: durable.RequestID(o.ID), Operation: o.Name, Input: protocol.Text(o.Input)}}
+					RequestId: event.RequestID(o.ID), Operation: o.Name, Input: protocol.Text(o.Input)}}
 		} else {
 			e.EventType =
 				&protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: &protocol.EntityOperationCalledEvent{
-					RequestId: durable.RequestID(o.ID), Operation: o.Name, Input: protocol.Text(o.Input),
+					RequestId: event.RequestID(o.ID), Operation: o.Name, Input: protocol.Text(o.Input),
 					ParentInstanceId:  wrapperspb.String(o.Caller),
 					ParentExecutionId: wrapperspb.String(o.Execution)}}
 		}
@@ -174,12 +180,12 @@ func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, str
 		filters: filtersOf(request.WorkItemFilters),
 		newer:   takesNewer(stream.Context()),
 		streams: slices.Contains(request.Capabilities, protocol.WorkerCapability_WORKER_CAPABILITY_HISTORY_STREAMING),
-		pings:   takesPings(first(stream.Context(), "user-agent")), limits: map[durable.WorkKind]int{},
-		running: map[durable.WorkKind]int{}, wake: make(chan struct{}, 1)}
-	for kind, limit := range map[durable.WorkKind]int32{
-		durable.WorkOrchestration: request.MaxConcurrentOrchestrationWorkItems,
-		durable.WorkActivity:      request.MaxConcurrentActivityWorkItems,
-		durable.WorkEntity:        request.MaxConcurrentEntityWorkItems} {
+		pings:   takesPings(first(stream.Context(), "user-agent")), limits: map[workkind.Kind]int{},
+		running: map[workkind.Kind]int{}, wake: make(chan struct{}, 1)}
+	for kind, limit := range map[workkind.Kind]int32{
+		workkind.Orchestration: request.MaxConcurrentOrchestrationWorkItems,
+		workkind.Activity:      request.MaxConcurrentActivityWorkItems,
+		workkind.Entity:        request.MaxConcurrentEntityWorkItems} {
 		if limit > 0 {
 			w.limits[kind] = int(limit)
 		}
@@ -194,6 +200,7 @@ func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, str
 		return err
 	}
 	defer leave()
+	s.report(stream.Context(), h, w)
 	go h.backend.Offer()
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()

@@ -65,6 +65,7 @@ func (c *call) getEntity(name, key string) error {
 		writeJSON(c.w, http.StatusOK, s)
 		return nil
 	}
+	// An entity that has only been signalled exists for the engine, and not for this API.
 	if errors.Is(err, durable.ErrEntityNotFound) || err == nil && e.State == nil {
 		return status(http.StatusNotFound)
 	}
@@ -80,6 +81,7 @@ func (c *call) getEntity(name, key string) error {
 func (c *call) listEntities(name string) error {
 	q := durable.EntityQuery{Continuation: c.r.Header.Get(continuation)}
 	if name != "" {
+		// With the sign that ends the name: @counter@ does not match the entities of counter2.
 		q.Prefix = durable.EntityID(name, "")
 	}
 	var err error
@@ -96,12 +98,14 @@ func (c *call) listEntities(name string) error {
 	if err != nil {
 		return err
 	}
+	// An entity without state may still be locked or have a backlog, which only details show.
 	q.Empty = details
 	if text := c.query.text("top"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
 			return badRequest("top=%s is not a number of 1 or more", text)
 		}
+		// Fewer than were asked for is no error: the token of the answer leads to the rest.
 		q.Top = min(n, maxPage)
 	}
 	page, err := c.client.QueryEntities(c.r.Context(), q)
@@ -113,6 +117,7 @@ func (c *call) listEntities(name string) error {
 	}
 	states := make([]entityState, 0, len(page.Entities))
 	for _, e := range page.Entities {
+		// A key may have the sign itself, a name not: the first one ends the name.
 		name, key, _ := strings.Cut(strings.TrimPrefix(e.ID, "@"), "@")
 		s := entityState{EntityID: entityID{name, key}, LastOperationTime: e.LastModified.UTC().Format(time.RFC3339Nano)}
 		if e.State != nil {
@@ -120,6 +125,7 @@ func (c *call) listEntities(name string) error {
 		}
 		if details {
 			now, err := c.client.Entity(c.r.Context(), e.ID, false)
+			// It was deleted between the page and this read.
 			if errors.Is(err, durable.ErrEntityNotFound) {
 				continue
 			}

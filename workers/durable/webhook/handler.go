@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
@@ -25,7 +26,7 @@ type Options struct {
 	// durable.Client. Its context is the request's, for 10 s at most. Requests are answered with 503 if it returns an
 	// error.
 	Client func(context.Context) (*durable.Client, error)
-	// Hub is the hub's name, for links and the parameter taskHub. Default durable.DefaultHub.
+	// Hub is the hub's name, for links and the parameter taskHub. Default "default".
 	Hub string
 	// Connection is the name of the connection setting, for links and the parameter connection. Default DefaultConnection.
 	Connection string
@@ -45,7 +46,7 @@ type Options struct {
 // New returns the API of a hub. Requests for other hubs or connections are refused with 501.
 func New(o Options) http.Handler {
 	if o.Hub == "" {
-		o.Hub = durable.DefaultHub
+		o.Hub = hubname.Default
 	}
 	if o.Connection == "" {
 		o.Connection = DefaultConnection
@@ -92,6 +93,7 @@ func (c *call) serve() error {
 		path = strings.Split(rest, "/")
 	}
 	for i, p := range path {
+		// Each part by itself, after the split: an ID may have an escaped slash.
 		text, err := url.PathUnescape(p)
 		if err != nil {
 			return badRequest("the path %q is not escaped correctly", p)
@@ -106,6 +108,7 @@ func (c *call) serve() error {
 	if c.query, err = parseParameters(c.r.URL.RawQuery); err != nil {
 		return err
 	}
+	// Before the client is opened, which takes up to clientPatience in an app that has just started.
 	if err := c.ownHub(); err != nil {
 		return err
 	}
@@ -120,6 +123,7 @@ func (c *call) serve() error {
 // route returns the operation of a path and method, or nil.
 func (c *call) route(path []string) func() error {
 	is := func(method, word string, n int) bool {
+		// Words without regard to case, as the routes of the Functions host.
 		return c.r.Method == method && len(path) > 0 && len(path) == n && strings.EqualFold(path[0], word)
 	}
 	switch {
@@ -137,6 +141,7 @@ func (c *call) route(path []string) func() error {
 		return c.summarize
 	case len(path) == 1 && strings.EqualFold(path[0], "makeprimary"):
 		return func() error {
+			// For any method: 404 would say that the instance is unknown.
 			return notImplemented("App leases are not supported: every process of a hub takes part in its work.")
 		}
 	case is(http.MethodPost, "orchestrators", 2):
@@ -147,6 +152,8 @@ func (c *call) route(path []string) func() error {
 		return c.list
 	case is(http.MethodDelete, "instances", 1):
 		return c.purgeAll
+	case is(http.MethodGet, "tree", 2):
+		return func() error { return c.tree(path[1]) }
 	case is(http.MethodGet, "instances", 2):
 		return func() error { return c.get(path[1]) }
 	case is(http.MethodDelete, "instances", 2):
@@ -206,6 +213,7 @@ func (c *call) fail(err error) {
 	case errors.Is(err, durable.ErrInstanceNotFound):
 		own = &apiError{status: http.StatusNotFound}
 	default:
+		// A client that has gone is no failure of the API.
 		if c.r.Context().Err() == nil {
 			c.o.Logger.Error("a request to the management API of durable functions failed", "method", c.r.Method, "path",
 				c.r.URL.Path, "err", err)

@@ -37,6 +37,11 @@ func (c *call) list() error {
 		return err
 	}
 	q.Continuation = c.r.Header.Get(continuation)
+	// Before the token is checked: that of this order has another form.
+	if c.query.text("order") == "newest" {
+		q.Workflow = c.query.text("workflow")
+		return c.listNewest(q)
+	}
 	if q.Continuation != "" && !json.Valid([]byte(q.Continuation)) {
 		return badRequest("x-ms-continuation-token is not one that an answer had")
 	}
@@ -44,6 +49,7 @@ func (c *call) list() error {
 	if err != nil {
 		return err
 	}
+	// The states have input and output, unless showInput is false.
 	q.Payloads = true
 	if details {
 		q.Workflow = c.query.text("workflow")
@@ -110,10 +116,12 @@ func (c *call) answer(i *durable.Instance) error {
 	}
 	code := http.StatusOK
 	switch {
+	// Clients of the API poll the Location until it is no longer 202.
 	case !i.Done():
 		code = http.StatusAccepted
 		c.w.Header().Set("Location", c.origin()+c.r.URL.RequestURI())
 		c.w.Header().Set("Retry-After", "5")
+	// Only if it is asked for: a caller such as a gateway looks at the status alone.
 	case i.Status == "Failed" && failures:
 		code = http.StatusInternalServerError
 	}
@@ -186,6 +194,7 @@ func (c *call) rewind(id string) error {
 	if i.Status != "Failed" {
 		return notFailed
 	}
+	// The instance may have been restarted since it was read; the engine decides.
 	switch err := c.client.Rewind(c.r.Context(), id, c.query.text("reason")); {
 	case errors.Is(err, durable.ErrNotFailed):
 		return notFailed
@@ -231,6 +240,7 @@ func (c *call) purgeAll() error {
 	if err != nil {
 		return err
 	}
+	// A request without any filter would delete the histories of the whole hub.
 	if q.From.IsZero() {
 		return &apiError{status: http.StatusBadRequest, message: "Please provide value for 'createdTimeFrom' parameter.",
 			text: true}

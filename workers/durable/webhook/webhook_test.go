@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -45,6 +46,12 @@ func newAPI(t *testing.T) *api {
 	app.Orchestration("waits", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
 		return durable.WaitForEvent[string](ctx, "go", -1)
 	}))
+	app.Orchestration("parent", durable.Orchestrator(func(ctx *durable.Context, depth int) (any, error) {
+		if depth == 0 {
+			return durable.WaitForEvent[string](ctx, "go", -1)
+		}
+		return durable.CallWorkflow[any](ctx, "parent", depth-1)
+	}))
 	workers.Activity(app, "work", func(_ context.Context, in string) (string, error) {
 		if a.broken.Load() {
 			return "", errors.New("out of order")
@@ -61,7 +68,8 @@ func newAPI(t *testing.T) *api {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(webhook.New(
-		webhook.Options{Client: engine.WaitClient, Hub: "Web", Workflows: []string{"upper", "waits"}, MaxBody: 1000}))
+		webhook.Options{Client: engine.WaitClient, Hub: "Web", Workflows: []string{"upper", "waits", "parent"},
+			MaxBody: 1000}))
 	t.Cleanup(server.Close)
 	a.url = server.URL
 	return a
@@ -156,8 +164,12 @@ func (a *api) want(got answer, status int, part string) {
 	}
 }
 
+// decode decodes an answer into to, a pointer.
 func (a *api) decode(got answer, to any) {
 	a.t.Helper()
+	// A test that asks again decodes into the same variable. The decoder would keep what a former answer said in the
+	// fields that this one leaves out: a child that was missing once would stay missing.
+	reflect.ValueOf(to).Elem().SetZero()
 	if err := json.Unmarshal([]byte(got.body), to); err != nil {
 		a.t.Fatalf("%d %s: %v", got.status, got.body, err)
 	}
@@ -389,4 +401,72 @@ func (a *api) query(query string) []string {
 			return ids
 		}
 	}
+}
+
+// The newest instances come first, page by page, and of those that a filter chooses.
+func TestNewestFirst(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	for _, id := range []string{"c", "a", "b"} {
+		before := time.Now().UTC()
+		a.want(a.ask("POST", "orchestrators/upper/"+id, `"x"`), 202, "")
+		a.ended(id, "Completed")
+		check.Eventually(t, func() bool { return time.Now().UTC().Truncate(time.Millisecond).After(before) },
+			"the time goes on")
+	}
+	var page []struct{ InstanceID string }
+	const newest = "instances?details=true&order=newest&top=2"
+	first := a.ask("GET", newest, "")
+	if a.decode(first, &page); len(page) != 2 || page[0].InstanceID != "b" || page[1].InstanceID != "a" {
+		t.Errorf("the first page is %s", first.body)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", a.url+webhook.Path+newest, nil)
+	check.OK(t, err)
+	r.Header.Set("X-Ms-Continuation-Token", first.header.Get("X-Ms-Continuation-Token"))
+	second := a.send(r)
+	if a.decode(second, &page); len(page) != 1 || page[0].InstanceID != "c" ||
+		second.header.Get("X-Ms-Continuation-Token") != "" || second.header.Get("X-Lazuli-Incomplete") != "" {
+		t.Errorf("the second page is %s, %v", second.body, second.header)
+	}
+	r.Header.Set("X-Ms-Continuation-Token", "-1")
+	a.want(a.send(r), 400, "continuation")
+	a.want(a.ask("GET", newest+"&workflow=waits", ""), 200, "[]")
+}
+
+// A tree has the parents of an instance and all that these started; a child that was purged is in it as missing.
+func TestTree(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.want(a.ask("POST", "orchestrators/parent/top", "2"), 202, "")
+	type branch struct {
+		Name, InstanceID, ParentInstanceID, RuntimeStatus string
+		Missing                                           bool
+	}
+	var tree struct {
+		Instances []branch
+		More      bool
+	}
+	check.Eventually(t, func() bool {
+		a.decode(a.ask("GET", "tree/top", ""), &tree)
+		return len(tree.Instances) == 3 && !tree.Instances[2].Missing && tree.Instances[2].RuntimeStatus == "Running"
+	}, "the tree grows")
+	list := tree.Instances
+	if list[0].InstanceID != "top" || list[1].ParentInstanceID != "top" ||
+		list[2].ParentInstanceID != list[1].InstanceID ||
+		tree.More {
+		t.Errorf("%+v", tree)
+	}
+	// The tree of one that is inside is the same.
+	a.decode(a.ask("GET", "tree/"+url.PathEscape(list[2].InstanceID), ""), &tree)
+	if len(tree.Instances) != 3 || tree.Instances[0].InstanceID != "top" {
+		t.Errorf("%+v", tree)
+	}
+	a.want(a.ask("POST", "instances/"+url.PathEscape(list[2].InstanceID)+"/raiseEvent/go", `"x"`), 202, "")
+	a.ended("top", "Completed")
+	a.want(a.ask("DELETE", "instances/"+url.PathEscape(list[1].InstanceID), ""), 200, "")
+	a.decode(a.ask("GET", "tree/top", ""), &tree)
+	if len(tree.Instances) != 2 || !tree.Instances[1].Missing {
+		t.Errorf("%+v", tree)
+	}
+	a.want(a.ask("GET", "tree/none", ""), 404, "")
 }

@@ -98,6 +98,7 @@ func propertiesOf(e tables.Entity) []property {
 // split decides which properties go to blobs: those beyond limit, and then the biggest ones until the rest fits an
 // entity.
 func split(k Key, all []property, limit int) (small, large []property, err error) {
+	// The size by Azure's formula, with room for the property that holds the pointers.
 	total := 4 + 4*(len(k.PartitionKey)+len(k.RowKey)) + reserve
 	for _, p := range all {
 		switch {
@@ -110,6 +111,7 @@ func split(k Key, all []property, limit int) (small, large []property, err error
 			total += p.cost()
 		}
 	}
+	// Each part that moves out makes the pointers longer, so the sum is compared again.
 	for total+pointerCost(len(large)) > maxEntity {
 		biggest := -1
 		for i, p := range small {
@@ -117,6 +119,7 @@ func split(k Key, all []property, limit int) (small, large []property, err error
 				biggest = i
 			}
 		}
+		// Nothing is left that would gain: moving a property that is smaller than its pointer makes the entity larger.
 		if biggest < 0 || small[biggest].cost() <= partCost {
 			return nil, nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, total)
 		}
@@ -124,6 +127,7 @@ func split(k Key, all []property, limit int) (small, large []property, err error
 		large = append(large, small[biggest])
 		small = slices.Delete(small, biggest, biggest+1)
 	}
+	// One more: the property with the pointers.
 	if len(small)+1 > maxCount {
 		return nil, nil, fmt.Errorf("%w: %d properties", ErrTooLarge, len(all))
 	}

@@ -53,6 +53,7 @@ func newEngine(storage *workers.Storage, table, container string, options []Opti
 		table: table, rows: rows{storage.Tables.NewClient(table)}, blobs: blobs{storage.Blobs, container},
 		limit: maxProperty, age: time.Hour,
 	}
+	// Checked after the options, so that the order in which they are given does not matter.
 	for _, o := range options {
 		o(e)
 	}

@@ -134,6 +134,7 @@ func (s *Sweeper) sweep(ctx context.Context, candidates map[string]Key, reservat
 
 // removeUnreferenced removes blobs of one entity, after making sure that no writer references them or can do so later.
 func (s *Sweeper) removeUnreferenced(ctx context.Context, k Key, names []string, done *Swept) error {
+	// Read now: the list of blobs is older, and a writer may have referred to one of them since.
 	r, err := s.engine.rows.get(ctx, k)
 	if err != nil {
 		return err
@@ -146,6 +147,8 @@ func (s *Sweeper) removeUnreferenced(ctx context.Context, k Key, names []string,
 			}
 		}
 		names = orphans
+		// The row is changed: a writer that has reserved names and is still at work fails at its write, and cannot refer to
+		// a blob that is removed below.
 		fenced, err := s.fence(ctx, r, len(names), done)
 		if err != nil || !fenced {
 			return err

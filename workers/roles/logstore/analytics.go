@@ -26,6 +26,7 @@ func parseAnalytics(line []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
+	// The number of the status is empty for a connection that ended without an answer.
 	status := f[3]
 	if f[4] != "" {
 		status = f[4] + " " + status
@@ -69,6 +70,7 @@ func splitFields(line string) ([]string, error) {
 			line = after[1:]
 			continue
 		}
+		// Outside quotes nothing is encoded: the service quotes each field that may have a semicolon.
 		value, after, more := strings.Cut(line, ";")
 		fields = append(fields, value)
 		if !more {

@@ -88,11 +88,13 @@ func put(values map[string]any, groups []string, a slog.Attr) {
 		}
 		return
 	}
+	// slog: an empty attribute is left out; a group without a key is inlined, as above.
 	if a.Key == "" && v.Any() == nil {
 		return
 	}
 	for _, g := range groups {
 		inner, ok := values[g].(map[string]any)
+		// A value of that name that is no group is replaced: the later one counts, as in slog's JSON.
 		if !ok {
 			inner = map[string]any{}
 			values[g] = inner

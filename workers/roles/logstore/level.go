@@ -40,7 +40,10 @@ func ParseLevel(text string) (slog.Level, bool) {
 	if l.UnmarshalText([]byte(text)) == nil {
 		return l, true
 	}
+	// The scales overlap nowhere: slog's numbers end below 10, where those of Bunyan and Pino begin. JSON has them as
+	// floats, and Pino allows levels between the named ones.
 	n, err := strconv.ParseFloat(text, 64)
+	// NaN is in no range, and is refused with the rest.
 	switch {
 	case err != nil:
 		return 0, false

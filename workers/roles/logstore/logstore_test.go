@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
@@ -367,15 +368,10 @@ func TestQueueRole(t *testing.T) {
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	check.Eventually(t, func() bool {
 		stats := app.Stats()[0]
-		if stats.Succeeded == 3 && stats.Poisoned == 2 && stats.InFlight == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("timeout waiting: %+v", stats)
-		}
-	}
+		return stats.Succeeded == 3 && stats.Poisoned == 2 && stats.InFlight == 0
+	}, "three messages are handled, two are poisoned")
 	if err := app.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
@@ -408,11 +404,7 @@ func TestQueueRoleKeepsTheOrderOfMessages(t *testing.T) {
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(2 * time.Minute); w.Waiting() < 60; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d lines, stats: %+v", w.Waiting(), app.Stats()[0])
-		}
-	}
+	check.Eventually(t, func() bool { return w.Waiting() >= 60 }, "60 lines wait")
 	if err := w.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}

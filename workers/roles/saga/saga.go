@@ -65,13 +65,14 @@ func (s *Saga) Register(app *workers.App) {
 // steps are those of an order, each with its compensation.
 var steps = []struct{ do, undo string }{{"reserve", "release"}, {"charge", "refund"}, {"receipt", "withdraw"}}
 
-// retries is the policy for transient errors, such as an unreachable service.
-var retries = durable.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 100 * time.Millisecond, BackoffCoefficient: 2}
+// retry is for transient errors, such as an unreachable service.
+var retry = durable.WithRetry(
+	durable.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 100 * time.Millisecond, BackoffCoefficient: 2})
 
 // place is the workflow of an order. It returns "done" or "compensated".
 func place(ctx *durable.Context, o Order) (string, error) {
 	for i, step := range steps {
-		_, err := durable.CallWithRetry[struct{}](ctx, step.do, o, retries)
+		_, err := durable.Call[struct{}](ctx, step.do, o, retry)
 		if err == nil {
 			continue
 		}
@@ -88,7 +89,7 @@ func place(ctx *durable.Context, o Order) (string, error) {
 // archive moves a finished order: it is copied first, and closed where it was then.
 func archive(ctx *durable.Context, o Order) (string, error) {
 	for _, step := range []string{"copy", "close"} {
-		if _, err := durable.CallWithRetry[struct{}](ctx, step, o, retries); err != nil {
+		if _, err := durable.Call[struct{}](ctx, step, o, retry); err != nil {
 			return "", err
 		}
 	}

@@ -30,6 +30,8 @@ func newMapping(fields []Field) mapping.IndexMapping {
 	}
 	m := mapping.NewIndexMapping()
 	m.DefaultMapping = document
+	// Without this bleve would index properties that the configuration does not name, which changes what searches without
+	// a field find, and lets any writer of the table add fields.
 	m.IndexDynamic, m.StoreDynamic, m.DocValuesDynamic = false, false, false
 	return m
 }
@@ -46,6 +48,7 @@ func fieldMapping(f Field) *mapping.FieldMapping {
 	default:
 		m = mapping.NewKeywordFieldMapping()
 	}
+	// A search without a field name searches text fields alone: a number or keyword in it would match words by chance.
 	m.IncludeInAll = false
 	return m
 }
@@ -66,6 +69,7 @@ func (g *generation) document(id string) (map[string]any, error) {
 	if g == nil {
 		return nil, nil
 	}
+	// The stored fields are compared with those of the entity, so they come back as the types that Field.value returns.
 	d, err := g.index.Document(id)
 	if err != nil || d == nil {
 		return nil, err
@@ -89,6 +93,7 @@ func (g *generation) document(id string) (map[string]any, error) {
 		}
 		values[f.Name()] = v
 	})
+	// bleve stores the ID as a field, which no entity has: with it no document would be equal.
 	delete(values, "_id")
 	return values, err
 }

@@ -70,6 +70,7 @@ func validateFields(fields []Field) error {
 		switch {
 		case !propertyName(f.Name):
 			return fmt.Errorf("%w: %q is not the name of a property", ErrFields, f.Name)
+		// bleve gives these names a meaning in queries and orders, so a property of the name could not be asked for.
 		case f.Name == "_id" || f.Name == "_all" || f.Name == "_score":
 			return fmt.Errorf("%w: %s has a meaning of its own in searches", ErrFields, f.Name)
 		case !slices.Contains(Types, f.Type):
@@ -106,6 +107,7 @@ func FieldsOf[T any]() ([]Field, error) {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("table"), ",")
+		// Such a property is not in the table, or as ciphertext: the index would stay empty without saying why.
 		if name == "-" || slices.Contains(strings.Split(options, ","), "encrypt") {
 			return nil, fmt.Errorf("%w: %v.%s is not stored as readable property", ErrFields, t, f.Name)
 		}
@@ -141,6 +143,7 @@ func (f Field) value(e *tables.Entity) any {
 			return n
 		}
 	case Date:
+		// bleve counts dates in nanoseconds of an int64. A date outside would wrap around and be found in the wrong century.
 		if t, ok := v.(time.Time); ok && !t.Before(firstDate) && t.Before(afterDate) {
 			return t.UTC()
 		}
@@ -187,6 +190,7 @@ func number(v any) (float64, bool) {
 	case int64:
 		return float64(v), true
 	case float64:
+		// They have no place in the order of values that ranges and sorting need.
 		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
 	}
 	return 0, false

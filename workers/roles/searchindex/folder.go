@@ -76,6 +76,8 @@ func openFolder(path string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("searchindex: %w", err)
 	}
+	// Before anything is read: two processes that wrote batches to one generation would each overwrite the progress of
+	// the other.
 	if err := filelock.Try(f); err != nil {
 		if errors.Is(err, filelock.ErrBusy) {
 			err = fmt.Errorf("%w: %s", ErrInUse, path)
@@ -101,6 +103,8 @@ func (f *folder) read() (s state, err error) {
 	if err != nil {
 		return s, fmt.Errorf("searchindex: the state of the index: %w", err)
 	}
+	// An older release must not rebuild what a newer one made: it would do so at each change of the release, back and
+	// forth.
 	if s.Version > formatVersion {
 		return s, fmt.Errorf("%w: %s", ErrNewer, f.path)
 	}
@@ -122,6 +126,7 @@ func (f *folder) clean(s state) error {
 		return err
 	}
 	for _, e := range entries {
+		// Only names of our own form: the folder may have files of an operator.
 		if id, ok := strings.CutPrefix(e.Name(), generationPrefix); ok && id != s.Serving && id != s.Building {
 			err = errors.Join(err, os.RemoveAll(f.generation(id)))
 		}

@@ -32,6 +32,7 @@ func (x follower) Progress(context.Context) (workers.TableProgress, error) {
 	if err := x.promote(); err != nil { // The last commit may have been followed by an error.
 		return workers.TableProgress{}, err
 	}
+	// A generation that is being built has the progress that counts. The zero progress makes the app call Restart.
 	if g := x.current(); g != nil && !x.state.Rebuild {
 		return g.progress()
 	}
@@ -53,6 +54,8 @@ func (x *Index) restart(p workers.TableProgress) error {
 	if err := fault.Point(searchapi.BeforeRestart); err != nil {
 		return err
 	}
+	// The generation exists on disk before the state names it. A crash in between leaves a folder that clean removes; in
+	// the other order the state would name nothing.
 	g, err := x.folder.newGeneration(x.fields, p)
 	if err != nil {
 		return err
@@ -62,6 +65,7 @@ func (x *Index) restart(p workers.TableProgress) error {
 	}
 	old := x.building
 	s := x.state
+	// In one write: a request for a rebuild is over when its generation has begun, and not before.
 	s.Building, s.Rebuild = g.id, false
 	if err := x.replace(s, x.serving, g); err != nil {
 		return errors.Join(err, g.remove(x.folder))
@@ -69,6 +73,7 @@ func (x *Index) restart(p workers.TableProgress) error {
 	if err := fault.Point(searchapi.AfterRestart); err != nil {
 		return err
 	}
+	// After the state no longer names it, so that no start opens a generation that is half removed.
 	x.discard(old)
 	return nil
 }
@@ -79,11 +84,13 @@ func (x follower) Apply(_ context.Context, changes []workers.TableChange, p work
 	defer x.write.Unlock()
 	g := x.current()
 	if g == nil || x.state.Rebuild {
+		// Changes continue from a progress that this follower no longer has. The app asks for Progress again.
 		return workers.ErrFollowerRestarted
 	}
 	b := g.index.NewBatch()
 	for _, c := range changes {
 		key := tables.Key{PartitionKey: c.PartitionKey, RowKey: c.RowKey}
+		// The log of changes has the entity as it is after the change, and nothing for a deletion.
 		if len(c.Entity) == 0 {
 			b.Delete(documentID(key))
 			continue

@@ -35,6 +35,7 @@ func (f *folder) newGeneration(fields []Field, p workers.TableProgress) (*genera
 	}
 	g := &generation{id: id, path: f.generation(id), index: ix}
 	b := ix.NewBatch()
+	// An index without progress counts as damaged, so the first commit comes before the state names the generation.
 	err = g.commit(b, p)
 	if err == nil {
 		err = g.syncCreation()
@@ -103,6 +104,7 @@ func (g *generation) commit(b *bleve.Batch, p workers.TableProgress) error {
 	if err != nil {
 		return err
 	}
+	// In the batch itself: bleve writes it atomically, so the index has the changes up to its progress and no others.
 	b.SetInternal(progressKey, text)
 	err = g.index.Batch(b)
 	if err == nil {
@@ -119,10 +121,12 @@ func (g *generation) close() error {
 	if g == nil {
 		return nil
 	}
+	// A search that reads a closed index fails in a goroutine of bleve, where no caller can recover.
 	g.users.Wait()
 	if err := g.index.Close(); err != nil {
 		return err
 	}
+	// After Close, which writes the files once more. Sums of an open index would call the next start's files damaged.
 	return g.writeSums()
 }
 

@@ -72,6 +72,7 @@ var parameters = []string{"q", "size", "after", "sort", "highlight", "facet"}
 // parseQuery reads a search from the parameters of a request.
 func parseQuery(values url.Values) (q Query, err error) {
 	for name, list := range values {
+		// A parameter that is misspelled would be ignored without a word, and the result be of another search.
 		if !slices.Contains(parameters, name) {
 			return q, invalid("unknown parameter %q; the parameters are %s", name, strings.Join(parameters, ", "))
 		}

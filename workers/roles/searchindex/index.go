@@ -83,6 +83,7 @@ func Open(c Config) (*Index, error) {
 func OpenFolder(path string, storage *workers.Storage) (*Index, error) {
 	f := &folder{path: path}
 	s, err := f.read()
+	// Before the lock, which creates the folder: a path that was misspelled must not leave a folder behind.
 	if err == nil && s.Serving == "" && s.Building == "" {
 		err = fmt.Errorf("%w: %s", ErrNoIndex, path)
 	}
@@ -114,13 +115,17 @@ func (x *Index) load() (err error) {
 		}
 		x.state = state{Version: formatVersion, Table: x.table, Fields: x.fields}
 	}
+	// One that cannot be opened is dropped from the state, and the follower then finds no progress and reads the table
+	// again.
 	x.serving, x.state.Serving = x.open(x.state.Serving)
 	x.building, x.state.Building = x.open(x.state.Building)
 	err = x.folder.write(x.state)
 	if err == nil {
+		// Only after the state is written: a generation that the stored state names must exist.
 		err = x.folder.clean(x.state)
 	}
 	if err == nil {
+		// A process may have stopped between the last page of the table and the switch.
 		err = x.promote()
 	}
 	if err != nil {
@@ -148,6 +153,7 @@ func (x *Index) Close() error {
 	defer x.write.Unlock()
 	x.mu.Lock()
 	serving, building, closed := x.serving, x.building, x.closed
+	// New searches end with ErrClosed from here on; those that run hold their generation, and close waits for them.
 	x.serving, x.building, x.closed = nil, nil, true
 	x.mu.Unlock()
 	if closed {
@@ -172,6 +178,7 @@ func (x *Index) use(read func(g *generation, complete bool) error) error {
 		g, complete = x.building, false
 	}
 	if g != nil {
+		// While mu is held: a generation that is replaced can be closed only when all that were given it have ended.
 		g.users.Add(1)
 		defer g.users.Done()
 	}
@@ -205,6 +212,7 @@ func (x *Index) promote() error {
 	if err := fault.Point(searchapi.BeforeSwitch); err != nil {
 		return err
 	}
+	// The switch is one write of the state file. Before it the old generation serves after a crash, after it the new one.
 	old, s := x.serving, x.state
 	s.Serving, s.Building = s.Building, ""
 	if err := x.replace(s, x.building, nil); err != nil {
@@ -223,6 +231,7 @@ func (x *Index) discard(g *generation) {
 	if g == nil {
 		return
 	}
+	// If the removal fails, clean tries again: the state no longer names the generation.
 	x.discarded.Go(func() {
 		if err := g.remove(x.folder); err != nil {
 			x.log.Warn("a replaced index was not removed; the next start removes it", "folder", x.folder.path, "err", err)

@@ -38,6 +38,7 @@ func newPattern(of query.FieldableQuery, boost float64, expression string) (*pat
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
+	// The program is compiled for its size, which bounds the work, and its literal prefix, which bounds the terms.
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return nil, invalid("%v", err)
@@ -45,6 +46,7 @@ func newPattern(of query.FieldableQuery, boost float64, expression string) (*pat
 	if len(program.Inst) > maxInstructions {
 		return nil, invalid("the regular expression is too large")
 	}
+	// The whole term has to match, as in bleve, and a dot is any character.
 	match, err := regexp.Compile(`\A(?s:` + expression + `)\z`)
 	if err != nil {
 		return nil, invalid("%v", err)
@@ -74,12 +76,14 @@ func (p *pattern) Searcher(ctx context.Context, i index.IndexReader, m mapping.I
 	var found []string
 	for t, err := terms.Next(); t != nil || err != nil; t, err = terms.Next() {
 		if err == nil {
+			// By the term and not by the match: terms that do not match cost the same.
 			err = work.Spend(20 + len(t.Term)*p.perByte)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if p.match.MatchString(t.Term) {
+			// One more than the limit is enough: the searcher below refuses that number with the error that callers know.
 			if found = append(found, t.Term); len(found) > MaxClauses {
 				break
 			}
@@ -95,6 +99,7 @@ func withPatterns(q query.Query) (_ query.Query, err error) {
 		return newPattern(q, q.Boost(), q.Regexp)
 	case *query.WildcardQuery:
 		return newPattern(q, q.Boost(), wildcards(q.Wildcard))
+	// Queries nest, and a pattern at any depth must not reach bleve.
 	case *query.BooleanQuery:
 		for _, sub := range []*query.Query{&q.Must, &q.Should, &q.MustNot, &q.Filter} {
 			if *sub == nil {
@@ -127,6 +132,7 @@ func wildcards(text string) string {
 	for _, c := range text {
 		switch c {
 		case '*':
+			// A row of stars is one star. Each of them alone would multiply the size of the program.
 			if !strings.HasSuffix(b.String(), ".*") {
 				b.WriteString(".*")
 			}

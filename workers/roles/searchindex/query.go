@@ -37,6 +37,7 @@ func invalid(format string, args ...any) error {
 // request checks a query and translates it for bleve.
 func (x *Index) request(q Query) (*bleve.SearchRequest, error) {
 	switch {
+	// Before the text is parsed: the limits bound what a search can cost.
 	case len(q.Text) > MaxQuery:
 		return nil, invalid("the query is longer than %d bytes", MaxQuery)
 	case q.Size < 0 || q.Size > MaxSize:
@@ -54,6 +55,7 @@ func (x *Index) request(q Query) (*bleve.SearchRequest, error) {
 		return nil, err
 	}
 	r := bleve.NewSearchRequestOptions(parsed, q.Size, 0, false)
+	// All stored fields, so that a hit can be shown without reading the table.
 	r.Fields = []string{"*"}
 	if err := x.sort(r, q); err != nil {
 		return nil, err
@@ -92,6 +94,8 @@ func (x *Index) parse(text string) (query.Query, error) {
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
+	// bleve finds nothing in a field that it does not know. A field that is misspelled is an error and not an empty
+	// result.
 	names, err := query.ExtractFields(parsed, newMapping(nil), nil)
 	if err != nil {
 		return nil, invalid("%v", err)
@@ -129,11 +133,13 @@ func (x *Index) sort(r *bleve.SearchRequest, q Query) error {
 			if err != nil {
 				return err
 			}
+			// A text field is stored as its words, and bleve would sort by one of them.
 			if f.Type == Text {
 				return invalid("cannot sort by %s, which is a text field: index it as keyword", name)
 			}
 		}
 	}
+	// The ID makes the order total: without it, hits with equal values could be on two pages, or on none.
 	r.SortBy(append(order, "_id"))
 	if q.After == "" {
 		return nil
@@ -158,6 +164,7 @@ func (x *Index) facet(f Facet) (*bleve.FacetRequest, error) {
 		f.Size = max(defaultTerms, len(f.Ranges))
 	}
 	r := bleve.NewFacetRequest(f.Field, f.Size)
+	// Numbers and dates are indexed in steps of precision, whose terms would be counted as values.
 	ranged := field.Type == Number || field.Type == Date
 	if ranged != (len(f.Ranges) > 0) {
 		if ranged {
@@ -186,6 +193,7 @@ func addRange(r *bleve.FacetRequest, f Field, v Range) error {
 		if err := errors.Join(err1, err2); err != nil {
 			return invalid("facet of %s: the range %s is not one of numbers", f.Name, v)
 		}
+		// ParseFloat accepts NaN, which no comparison orders.
 		if from != nil && math.IsNaN(*from) || to != nil && math.IsNaN(*to) || from != nil && to != nil && *from >= *to {
 			return emptyRange(f, v)
 		}
@@ -253,6 +261,7 @@ func newToken(q Query, order search.SortOrder, last *search.DocumentMatch) (stri
 	t := token{Query: hashOfQuery(q)}
 	for i, s := range order {
 		value := last.Sort[i]
+		// bleve has placeholders in the sort values of score and ID, and takes the values themselves in SearchAfter.
 		if _, ok := s.(*search.SortScore); ok {
 			value = strconv.FormatFloat(last.Score, 'g', -1, 64)
 		}
@@ -274,6 +283,7 @@ func parseToken(text string, q Query) (after []string, err error) {
 	if err != nil || len(t.After) == 0 {
 		return nil, invalid("the token of the page is damaged")
 	}
+	// The values are positions in the order of the query that they came from. In another one they would skip hits.
 	if string(t.Query) != string(hashOfQuery(q)) {
 		return nil, invalid("the token of the page belongs to another query")
 	}

@@ -54,6 +54,7 @@ func (g *generation) search(ctx context.Context, r *bleve.SearchRequest) (found 
 	switch {
 	case err == nil:
 		return found, nil
+	// First, since a context that has ended makes bleve fail with errors of many kinds.
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, budget.ErrExhausted):
@@ -87,6 +88,7 @@ func fill(r *Result, q Query, request *bleve.SearchRequest, found *bleve.SearchR
 		}
 		r.Hits = append(r.Hits, hit)
 	}
+	// A full page that is the last one has no token: the client need not ask for an empty page.
 	if n := len(found.Hits); n == request.Size && uint64(n) < found.Total {
 		var err error
 		if r.Next, err = newToken(q, request.Sort, found.Hits[n-1]); err != nil {
@@ -120,6 +122,7 @@ func fillFacets(r *Result, q Query, found search.FacetResults) error {
 				facet.Values = append(facet.Values, FacetOfHits{Value: t.Term, Count: t.Count})
 			}
 		}
+		// bleve leaves out ranges without hits, and has the others in the order of their counts.
 		counts := map[string]int{}
 		for _, n := range got.NumericRanges {
 			counts[n.Name] = n.Count

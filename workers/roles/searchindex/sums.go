@@ -59,6 +59,7 @@ func (g *generation) writeSums() error {
 // verify compares the files of a generation with their checksums, and removes sumsFile, since bleve is about to change
 // them.
 func (g *generation) verify() error {
+	// Always: a segment has its own checksum, so a kill does not excuse it.
 	if err := g.verifySegments(); err != nil {
 		return err
 	}
@@ -83,6 +84,7 @@ func (g *generation) verify() error {
 			return fmt.Errorf("searchindex: %s is damaged: its checksum does not match", filepath.Join(g.path, name))
 		}
 	}
+	// Before bleve opens the files. With sums that are older than the files, the next start would find damage.
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("searchindex: %w", err)
 	}
@@ -109,6 +111,8 @@ func (g *generation) verifySegments() error {
 		if len(end) == 4 && binary.BigEndian.Uint32(end) == sum {
 			continue
 		}
+		// bleve must not see it, and an operator may want it. bleve removes names that it does not know only if they end in
+		// .zap.
 		if err := os.Rename(path, path+aside); err != nil {
 			return fmt.Errorf("searchindex: %w", err)
 		}

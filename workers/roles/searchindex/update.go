@@ -27,6 +27,7 @@ func (x *Index) Build(ctx context.Context) error {
 	if x.source == nil {
 		return errReadOnly
 	}
+	// The last page may have been written by a process that stopped before the switch.
 	if err := x.promote(); err != nil {
 		return err
 	}
@@ -54,6 +55,7 @@ func (x *Index) buildPage(ctx context.Context) error {
 		return err
 	}
 	page, err := x.source.Query().AllowScan().Page(ctx, p.Next)
+	// A table that does not exist is an empty one: its index is complete, and is filled when entities come.
 	if err != nil && !errors.Is(err, tables.ErrTableNotFound) {
 		return fmt.Errorf("searchindex: read the table: %w", err)
 	}
@@ -63,6 +65,8 @@ func (x *Index) buildPage(ctx context.Context) error {
 			return err
 		}
 	}
+	// The page and where the next one begins are one write, so that an interrupted build neither repeats nor skips
+	// entities.
 	return x.commit(g, b, workers.TableProgress{Reading: page.Next != "", Next: page.Next})
 }
 
@@ -95,6 +99,7 @@ func (x *Index) Update(ctx context.Context, key tables.Key) error {
 	x.pending.mu.Lock()
 	x.pending.list = append(x.pending.list, mine)
 	x.pending.mu.Unlock()
+	// The caller that gets the lock handles all that wait, in one write. The others find their result when they get it.
 	for {
 		x.write.Lock()
 		select {
@@ -104,6 +109,7 @@ func (x *Index) Update(ctx context.Context, key tables.Key) error {
 		default:
 		}
 		batch := x.pending.take()
+		// The batch has the keys of other callers, which the end of this caller's context must not fail.
 		err := x.update(context.WithoutCancel(ctx), batch)
 		x.write.Unlock()
 		for _, k := range batch {
@@ -132,6 +138,7 @@ func (x *Index) update(ctx context.Context, batch []pendingKey) error {
 	if err != nil {
 		return err
 	}
+	// Read while the lock is held: an entity that was read before another batch would bring back an old state.
 	entities := make([]*tables.Entity, len(batch))
 	var reads errgroup.Group
 	reads.SetLimit(readsAtOnce)

@@ -29,6 +29,7 @@ func (x *Index) Verify(ctx context.Context) (Report, error) {
 
 // compare calls differs for each key whose entity and document differ, and counts both in r. A key may be passed twice.
 func (x *Index) compare(ctx context.Context, g *generation, differs func(tables.Key) error, r *Report) error {
+	// Hashes, so that the memory does not depend on the length of keys. 128 bits do not collide by chance.
 	seen := map[[16]byte]struct{}{} // hashes of the document IDs of entities
 	for e, err := range x.source.Query().AllowScan().All(ctx) {
 		if errors.Is(err, tables.ErrTableNotFound) {
@@ -48,6 +49,7 @@ func (x *Index) compare(ctx context.Context, g *generation, differs func(tables.
 			return err
 		}
 	}
+	// After the entities: a document without one may belong to an entity that came in between, and report looks again.
 	return g.documents(ctx, func(id string) error {
 		r.Documents++
 		if _, ok := seen[hashOf(id)]; ok {
@@ -111,6 +113,8 @@ func (x *Index) agrees(g *generation, k tables.Key, e *tables.Entity) (bool, err
 
 // report adds the difference of a key, if there is one now.
 func (x *Index) report(ctx context.Context, g *generation, r *Report, k tables.Key) error {
+	// The pass over the table takes long, and what differed may have been a change on its way. Only what differs now
+	// counts.
 	e, err := x.find(ctx, k)
 	if err != nil {
 		return err
@@ -147,6 +151,7 @@ func (x *Index) Repair(ctx context.Context) (corrected int, err error) {
 	err = x.use(func(g *generation, _ bool) error {
 		return x.compare(ctx, g, func(k tables.Key) error {
 			corrected++
+			// By the way of messages, which reads the entity again under the lock: the pass may have seen an older one.
 			return x.Update(ctx, k)
 		}, &r)
 	})

@@ -157,8 +157,10 @@ func conditions(s *blobState, rnd *rand.Rand) *blob.AccessConditions {
 func (c *blobClient) step(ctx context.Context, rnd *rand.Rand) error {
 	c.version++
 	kind := []string{"block", "block", "append", "page"}[rnd.IntN(4)]
+	// Few names: requests have to meet blobs that exist, and each name gets a long history.
 	name := kind + strconv.Itoa(rnd.IntN(blobsOfEach))
 	b := c.blobs[name]
+	// Only on blobs that exist: the other requests would be answered 404, which says nothing about what was kept.
 	if b.now.exists() {
 		switch rnd.IntN(20) {
 		case 0, 1:
@@ -252,6 +254,8 @@ func (c *blobClient) stepPage(ctx context.Context, name string, b *modelBlob, rn
 	if !b.now.exists() {
 		version, metadata := c.metadata()
 		next.kind, next.version, next.content = blob.BlobTypePageBlob, version, make([]byte, pageBlobBytes)
+		// The model knows the request before the server does: if the process dies, the check after the restart accepts both
+		// states.
 		b.doubt = &next
 		r, err := client.Create(ctx, pageBlobBytes,
 			&pageblob.CreateOptions{Metadata: metadata, AccessConditions: conditions(&b.now, rnd)})
@@ -261,6 +265,7 @@ func (c *blobClient) stepPage(ctx context.Context, name string, b *modelBlob, rn
 	first := rnd.IntN(pages)
 	count := 1 + rnd.IntN(min(pages-first, 24))
 	at := blob.HTTPRange{Offset: int64(first) * pageBytes, Count: int64(count) * pageBytes}
+	// b.now keeps its bytes: it is still the right state if the request did not happen.
 	next.content = bytes.Clone(b.now.content)
 	part := next.content[at.Offset : at.Offset+at.Count]
 	b.doubt = &next
@@ -430,6 +435,7 @@ func (c *blobClient) checkList(ctx context.Context, out *checker) {
 			return
 		}
 		for _, item := range page.Segment.BlobItems {
+			// Twice in one list: an index with two entries for a blob, which reading it by name would never show.
 			if listed[*item.Name] {
 				out.found(Doubled, "blob: %s/%s is listed twice", c.name, *item.Name)
 			}
@@ -439,6 +445,7 @@ func (c *blobClient) checkList(ctx context.Context, out *checker) {
 	for name := range listed {
 		if b := c.blobs[name]; b == nil {
 			out.found(Wrong, "blob: %s/%s is listed and was never written", c.name, name)
+			// A blob whose deletion is in doubt may be listed or not; reading it by name decides.
 		} else if !b.now.exists() && b.doubt == nil {
 			out.found(Resurrected, "blob: %s/%s is listed and was deleted", c.name, name)
 		}

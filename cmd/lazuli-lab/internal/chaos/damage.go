@@ -108,6 +108,8 @@ func damageText(dir string, text []byte, rnd *rand.Rand) (what string, err error
 		if err != nil {
 			return err
 		}
+		// All places, as a database keeps old pages and a log old records: a flip in one that is no longer read is the case
+		// "unaffected".
 		for at := 0; ; at++ {
 			i := bytes.Index(content[at:], text)
 			if i < 0 {
@@ -213,6 +215,7 @@ func (r *run) examine(ctx context.Context, dir string, found bool) (outcome stri
 		return "", ctx.Err()
 	}
 	if err != nil {
+		// A refusal says why. A trace of goroutines is a panic, which is not an answer to damage.
 		if errors.Is(err, killrig.ErrNotReady) && p.Output() != "" && !strings.Contains(p.Output(), "goroutine ") {
 			d.Refused++
 			return refused, nil
@@ -226,8 +229,11 @@ func (r *run) examine(ctx context.Context, dir string, found bool) (outcome stri
 		return "", err
 	}
 	out := &checker{damaged: true}
+	// The checker is lenient in one way: on damage an error is a right answer, a wrong value is not.
 	r.checkAll(ctx, out, false)
 	switch {
+	// Data that is missing and that fsck did not find is the worst case: no one would know. Wrong values are never
+	// allowed.
 	case !p.Running(), out.has(Wrong), out.has() && !found:
 		for _, f := range out.findings {
 			r.say("%v", f)

@@ -91,10 +91,12 @@ func (m blobModel) step(r blobRequest, a blobAnswer) (after blobModel, right boo
 func (m blobModel) apply(r blobRequest) (after blobModel, accepted bool) {
 	switch r.do {
 	case doWrite:
+		// The whole model of a condition: the request takes effect only on the state that it names.
 		accepted = r.condition == m.lease
 		if r.kind == kindETag {
 			accepted = r.condition == m.etag
 		}
+		// Unknown until a read, unless the caller has the answer with the new ETag.
 		m.value, m.etag = r.value, ""
 	case doAcquire:
 		accepted = m.lease == "" || m.lease == r.condition
@@ -103,18 +105,23 @@ func (m blobModel) apply(r blobRequest) (after blobModel, accepted bool) {
 		accepted = m.lease == r.condition
 		m.lease = ""
 	case doAppend:
+		// Azure answers 412 if the blob is not as long as the condition says. A position of -1 is an append without one.
 		accepted = r.position < 0 || r.position == len(strings.Fields(m.value))
 		m.value = strings.TrimSpace(m.value + " " + r.value)
 	case doStage:
 		accepted = true
 		if list := strings.Fields(m.staged); !slices.Contains(list, r.value) {
 			list = append(list, r.value)
+			// As a set: two models that staged the same blocks in another order are the same state, which porcupine
+			// recognizes by comparing values.
 			slices.Sort(list)
 			m.staged = strings.Join(list, " ")
 		}
 	case doCommit:
+		// A commit may name committed blocks and staged ones; one that is neither is InvalidBlockList.
 		there := append(strings.Fields(m.value), strings.Fields(m.staged)...)
 		accepted = !slices.ContainsFunc(strings.Fields(r.value), func(id string) bool { return !slices.Contains(there, id) })
+		// A commit discards all staged blocks, also those that it does not name.
 		m.value, m.staged, m.etag = r.value, "", ""
 	}
 	return m, accepted

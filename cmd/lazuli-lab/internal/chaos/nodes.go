@@ -85,12 +85,15 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Stream 1 of the seed is that of the faults; clients have streams of their own, so that their number does not change
+	// the faults.
 	r := &nodesRun{NodesConfig: c, rnd: rand.New(rand.NewPCG(c.Seed, 1)), admin: &http.Client{Timeout: adminTimeout}}
 	r.report.Seed, r.report.Nodes, r.report.Faults = c.Seed, c.Nodes, map[string]int{}
 	begun := time.Now()
 	if err = r.prepare(folder); err == nil {
 		err = r.run(ctx)
 	}
+	// Nodes die before their disks are unmounted: an open file would keep the file system busy.
 	for _, n := range r.nodes {
 		n.Kill()
 	}
@@ -105,6 +108,7 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 	}
 	r.report.Took = time.Since(begun)
 	if err == nil && r.report.OK() {
+		// The folder of a failed run is the evidence.
 		err = os.RemoveAll(folder)
 	} else {
 		r.report.Kept = folder
@@ -129,6 +133,8 @@ func (r *nodesRun) prepare(folder string) error {
 		if err != nil {
 			return err
 		}
+		// Nodes connect through the links of the web and not to each other's ports: a link can be cut, slowed down or
+		// stopped.
 		n.Args = append([]string{"--cluster-secret-file", secret}, r.web.arguments(i, name)...)
 		r.nodes = append(r.nodes, n)
 	}
@@ -136,7 +142,9 @@ func (r *nodesRun) prepare(folder string) error {
 		r.Kinds = slices.Clone(nodeFaults)
 	}
 	if slices.Contains(r.Kinds, faultFull) {
+		// The last node gets the small disk and the first one the disk that loses power, so that no node has both faults.
 		if r.disk, err = newSmallDisk(r.nodes[len(r.nodes)-1].Folder); err != nil {
+			// Mounting needs rights that a run in CI may not have. The run goes on without this fault, and says so.
 			r.say("no disk will be full: %v", err)
 			r.Kinds = slices.DeleteFunc(r.Kinds, func(kind string) bool { return kind == faultFull })
 		}
@@ -156,6 +164,7 @@ func (r *nodesRun) run(ctx context.Context) error {
 			return err
 		}
 	}
+	// No fault before all copies are complete: with two of three copies missing a loss would be right.
 	if !r.whole(ctx) {
 		return r.notWhole("the cluster did not form")
 	}
@@ -184,9 +193,12 @@ func (r *nodesRun) run(ctx context.Context) error {
 	r.table = newSharedCounters(table, "entity", len(r.nodes), r.Think)
 	r.blobs = newSharedCounters(blobs, "blob", len(r.nodes), 2*r.Think)
 	r.hist = newSharedHistories(historyBlobs{blobs}, len(r.nodes), 3*r.Think)
+	// Clients end by their own context: at the end of the faults they must finish, and the checks below still need ctx.
 	load, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range r.Clients {
+		// A stream for each client and task. A shared one would make their choices depend on the order in which goroutines
+		// run.
 		all.Go(func() { queue.produce(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+2)))) })
 		all.Go(func() { r.table.increment(load, rand.New(rand.NewPCG(r.Seed, uint64(1000+i)))) })
 		all.Go(func() { r.blobs.increment(load, rand.New(rand.NewPCG(r.Seed, uint64(2000+i)))) })
@@ -196,12 +208,14 @@ func (r *nodesRun) run(ctx context.Context) error {
 	err = r.faults(ctx)
 	stop()
 	all.Wait()
+	// What is left is read only if the cluster is whole: reads that fail would count as losses.
 	if err == nil && ctx.Err() == nil {
 		queue.drain(ctx)
 		r.table.last(ctx)
 		r.blobs.last(ctx)
 		r.hist.last(ctx, rand.New(rand.NewPCG(r.Seed, 4000)))
 	}
+	// The report is filled in any case; findings of a run that was cut short are findings.
 	queue.fill(&r.report)
 	r.table.fill(&r.report, &r.report.Increments, &r.report.Reads)
 	r.blobs.fill(&r.report, &r.report.BlobWrites, &r.report.BlobReads)

@@ -161,6 +161,7 @@ func (r *nodesRun) awaitCopies(ctx context.Context, n *killrig.Node) error {
 			answer.Body.Close()
 			if err == nil && answer.StatusCode == http.StatusOK {
 				if status.Copies.Short == 0 &&
+					// A node that does not report has unknown copies, which must not count as complete.
 					!slices.ContainsFunc(status.Nodes, func(at cluster.NodeStatus) bool { return at.Report == nil }) {
 					return nil
 				}

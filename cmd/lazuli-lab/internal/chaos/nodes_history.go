@@ -118,13 +118,16 @@ func (s *sharedHistories) choose(h *history, rnd *rand.Rand, lease string) blobR
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := blobRequest{kind: h.kind, do: doRead, position: -1}
+	// A third are reads. Without them nearly any order would explain the answers of the writes.
 	if rnd.IntN(3) == 0 {
 		return r
 	}
+	// Values never repeat, so that a read tells which write it saw.
 	h.next++
 	value := fmt.Sprint("v", h.next)
 	switch h.kind {
 	case kindETag:
+		// Without a known ETag the request stays a read: a write with a stale one would almost always fail.
 		if h.etag != "" {
 			r.do, r.condition, r.value = doWrite, h.etag, value
 		}
@@ -132,6 +135,7 @@ func (s *sharedHistories) choose(h *history, rnd *rand.Rand, lease string) blobR
 		r.do = []string{doAcquire, doRelease, doWrite, doWrite}[rnd.IntN(4)]
 		if r.condition = lease; r.do == doWrite {
 			r.value = value
+			// Some writes come without the lease: they must be refused while there is one, and succeed otherwise.
 			if rnd.IntN(3) == 0 {
 				r.condition = ""
 			}
@@ -144,6 +148,7 @@ func (s *sharedHistories) choose(h *history, rnd *rand.Rand, lease string) blobR
 	case kindBlocks:
 		if r.do, r.value = doStage, value; len(h.staged) > 0 && rnd.IntN(2) == 0 {
 			r.do = doCommit
+			// The last blocks and one new one: lists stay short, and the commit needs blocks of both kinds.
 			r.value = strings.Join(append(slices.Clone(h.blocks[max(0, len(h.blocks)-4):]), h.staged[rnd.IntN(len(h.staged))]),
 				" ")
 		}

@@ -68,6 +68,7 @@ func (b historyBlobs) do(ctx context.Context, node int, name string, r blobReque
 		return b.readHistory(ctx, node, name)
 	case doWrite:
 		conditions := &blob.AccessConditions{}
+		// One of two conditions, by what the history is about; both at once would hide which one was violated.
 		switch {
 		case r.kind == kindETag:
 			conditions.ModifiedAccessConditions = &blob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(r.condition))}
@@ -81,10 +82,12 @@ func (b historyBlobs) do(ctx context.Context, node int, name string, r blobReque
 		return a, err
 	case doAcquire, doRelease:
 		l, err := lease.NewBlobClient(c, &lease.BlobClientOptions{LeaseID: &r.condition})
+		// Only malformed options fail here; nothing was sent.
 		if err != nil {
 			return a, err
 		}
 		if r.do == doAcquire {
+			// Infinite: the end of a lease by time would be a state change that no request explains.
 			_, err = l.AcquireLease(ctx, -1, nil)
 		} else {
 			_, err = l.ReleaseLease(ctx, nil)
@@ -96,6 +99,7 @@ func (b historyBlobs) do(ctx context.Context, node int, name string, r blobReque
 			o.AppendPositionAccessConditions = &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(
 				int64(r.position * unit))}
 		}
+		// Each value fills a block of the same size, so that a position is a number of values.
 		_, err = b.containers[node].NewAppendBlobClient(name).AppendBlock(ctx, body(fmt.Appendf(nil, "%-*s", unit, r.value)),
 			o)
 		return a, err
@@ -110,6 +114,7 @@ func (b historyBlobs) do(ctx context.Context, node int, name string, r blobReque
 		_, err = c.CommitBlockList(ctx, ids, nil)
 		return a, err
 	}
+	// A request that is not made would be explained by every order.
 	panic("chaos: unknown request " + r.do)
 }
 

@@ -65,6 +65,7 @@ func (r *NodesReport) faults() (n int) {
 // WriteText writes the report for people.
 func (r *NodesReport) WriteText(w io.Writer) error {
 	for i, f := range r.Findings {
+		// One broken promise repeats for each key that it hit; the first ones tell the story.
 		if i == maxPrinted {
 			fmt.Fprintf(w, "%d more\n", len(r.Findings)-i)
 			break
@@ -73,6 +74,7 @@ func (r *NodesReport) WriteText(w io.Writer) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var faults []string
+	// All kinds with their numbers, also those with zero: a kind that never happened was not tested.
 	for _, kind := range nodeFaults {
 		faults = append(faults, fmt.Sprint(r.Faults[kind], " ", kind))
 	}
@@ -85,6 +87,7 @@ func (r *NodesReport) WriteText(w io.Writer) error {
 		r.Puts+r.Gets+r.Deletes+r.Increments+r.Reads+r.BlobWrites+r.BlobReads, r.Puts, r.Gets, r.Deletes, r.Increments,
 		r.Reads, r.BlobWrites, r.BlobReads)
 	fmt.Fprintf(t, "histories\t%d of blobs with %d acknowledged requests; %d took too long to check\n", r.Histories,
+		// Histories whose check ran out of time are neither right nor wrong, and are not counted as either.
 		r.HistoryRequests, r.Undecided)
 	fmt.Fprintf(t, "not acknowledged\t%d without an answer, %d answered 503 or 507\n", r.Unknown, r.Unavailable)
 	for _, k := range []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Nonlinear, Refused} {

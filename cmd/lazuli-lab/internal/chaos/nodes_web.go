@@ -25,6 +25,8 @@ func newWeb(nodes int) (*web, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A node listens at listen, and the links lead there. own stands for the node in its own list of peers: with
+		// listen in it, others could learn the address and connect past the links, whose faults they would not have.
 		own, err := freeport.Address()
 		if err != nil {
 			return nil, err

@@ -32,6 +32,7 @@ func newPowerDisk(path, image string) (*powerDisk, error) {
 		err = closed
 	}
 	if err == nil {
+		// The image is sparse: discarding would write all of it.
 		err = command("mkfs.ext4", "-q", "-F", "-E", "nodiscard", image)
 	}
 	d := &powerDisk{path, image}
@@ -39,6 +40,7 @@ func newPowerDisk(path, image string) (*powerDisk, error) {
 		err = d.mount()
 	}
 	if err == nil {
+		// A data folder must be empty when the node starts first.
 		err = os.Remove(filepath.Join(path, "lost+found"))
 	}
 	if err != nil {

@@ -66,9 +66,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "requests\t%d answered, %d writes acknowledged, %d in doubt\n", r.Steps, r.Writes, r.Doubts)
 	fmt.Fprintf(t, "checks\t%d comparisons with the model, %d fsck; slowest start %v\n", r.Checks, r.Fscks,
 		r.SlowestStart.Round(time.Millisecond))
+	// All kinds, also with zero: "lost 0" is the result that a reader looks for.
 	for _, k := range kinds {
 		fmt.Fprintf(t, "%s\t%d\n", k, r.count(k))
 	}
+	// Without --damage the line would claim that damage was tried.
 	if d := r.Damage; d != (Damage{}) {
 		fmt.Fprintf(t, "damage\t%d refused, %d error at read, %d found by fsck, %d unaffected, %d served wrong; %d aimed "+
 			"at live data; %d refusals and errors not found by fsck\n",

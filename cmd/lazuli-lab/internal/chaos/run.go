@@ -77,6 +77,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	c.Folder = folder
+	// The rounds use stream 0; each client has streams of its own, by round.
 	r := &run{Config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0)), data: filepath.Join(folder, "data")}
 	r.report.Seed = c.Seed
 	keys := newShared()
@@ -87,6 +88,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	begun := time.Now()
 	err = r.rounds(ctx, begun)
 	r.report.Took = time.Since(begun)
+	// The folder of a failed run is the evidence.
 	if err == nil && r.report.OK() {
 		err = os.RemoveAll(folder)
 	} else {
@@ -110,6 +112,8 @@ func (r *run) rounds(ctx context.Context, begun time.Time) error {
 // round starts a server, compares, and ends the server under load.
 func (r *run) round(ctx context.Context, round int) error {
 	copied := ""
+	// The copy is taken while no server runs, so it is the state that the server below starts on; damage to it can be
+	// told from damage by the kill.
 	if r.Damage > 0 && round > 1 {
 		copied = filepath.Join(r.Folder, "copy")
 		if err := copyFolder(copied, r.data); err != nil {
@@ -131,6 +135,7 @@ func (r *run) round(ctx context.Context, round int) error {
 				return err
 			}
 		}
+		// Compared before any load: what is read now was there when the process died.
 	} else if found := r.compare(ctx, false); r.failed(round, found.findings) {
 		return ctx.Err()
 	}
@@ -138,6 +143,7 @@ func (r *run) round(ctx context.Context, round int) error {
 		if err := r.damageAll(ctx, round, copied); err != nil {
 			return err
 		}
+		// The clients were connected to the servers of the copies.
 		if err := r.connect(p); err != nil {
 			return err
 		}
@@ -145,6 +151,7 @@ func (r *run) round(ctx context.Context, round int) error {
 	steps := r.report.Steps
 	found, how := r.load(ctx, round, p)
 	r.say("round %d: ready, %d answered, %s", round, r.report.Steps-steps, how)
+	// fsck reads the whole folder, which grows; each round would spend its time there.
 	if r.failed(round, found.findings) || r.FsckEvery == 0 || round%r.FsckEvery != 0 {
 		return ctx.Err()
 	}
@@ -230,12 +237,16 @@ func (r *run) load(ctx context.Context, round int, p *process) (*checker, string
 	for i, c := range r.clients {
 		rnd := rand.New(rand.NewPCG(r.Seed, uint64(round)<<16|uint64(i+1)))
 		all.Go(func() {
+			// A client stops at its first error: its model is exact only if it knows the outcome of every request but the
+			// last.
 			for !ending.Load() {
 				err := c.step(ctx, rnd)
 				if err == nil {
 					steps.Add(1)
 					continue
 				}
+				// An error without an answer, or a 5xx, is doubt only while the server is being ended. Before that it is a
+				// finding: the server was to answer.
 				if s := status(err); ending.Load() && !errors.As(err, new(*Finding)) && (s == 0 || s >= 500) {
 					doubts.Add(1)
 				} else {
@@ -246,6 +257,7 @@ func (r *run) load(ctx context.Context, round int, p *process) (*checker, string
 		})
 	}
 	pause(ctx, 20*time.Millisecond+time.Duration(r.rnd.Int64N(int64(r.MaxLoad))))
+	// Asked before the end is begun, or a crash would be taken for the kill.
 	if !p.Running() {
 		out.found(Refused, "the server ended by itself: %v\n%s", p.Err(), p.Output())
 	}

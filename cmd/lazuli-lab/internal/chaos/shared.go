@@ -75,6 +75,8 @@ func (s *shared) compare(name string, got int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.registers[name]
+	// writes holds those that may still be the value: a write that an acknowledged later one replaced is dropped at a
+	// comparison.
 	w := r.writes[got]
 	if w == nil && got == 0 {
 		return broken(Lost, "shared: %s is absent", name)
@@ -85,8 +87,10 @@ func (s *shared) compare(name string, got int) error {
 	if w == nil {
 		return broken(Wrong, "shared: %s has value %d, which no request wrote", name, got)
 	}
+	// A write in doubt may have happened at any time until now, so nothing can be later than it.
 	if got == 0 || w.ended > 0 {
 		for value, later := range r.writes {
+			// Later means begun after the end of the other. Two that overlapped may have happened in either order.
 			if later.ended > 0 && later.begun > w.ended {
 				if got == 0 {
 					return broken(Lost, "shared: %s is absent, value %d was acknowledged", name, value)
@@ -269,6 +273,7 @@ func (c *sharedClient) value(ctx context.Context, name string) (int, error) {
 		return 0, err
 	}
 	var e sharedEntity
+	// The name is in the content: a blob under another blob's name reads well otherwise.
 	if err := json.Unmarshal(p, &e); err != nil || e.RowKey != name || e.Value == 0 {
 		return 0, broken(Wrong, "shared: blob %s reads as %.200q", name, p)
 	}

@@ -233,6 +233,7 @@ func (c *tableClient) transaction(ctx context.Context, rnd *rand.Rand) error {
 	var actions []aztables.TransactionAction
 	for range 2 + rnd.IntN(9) {
 		name := strconv.Itoa(rnd.IntN(rowsOfEach))
+		// Azure refuses an entity twice in one transaction.
 		if _, twice := doubt[name]; twice {
 			continue
 		}
@@ -247,10 +248,12 @@ func (c *tableClient) transaction(ctx context.Context, rnd *rand.Rand) error {
 		doubt[name] = r
 		actions = append(actions, a)
 	}
+	// Before the request: if the process dies meanwhile, check finds either all of these or none.
 	c.doubt = doubt
 	if _, err := entityio.Submit(ctx, c.table, actions, nil); err != nil {
 		return err
 	}
+	// Only an acknowledged transaction becomes the model.
 	c.commit()
 	return nil
 }
@@ -321,6 +324,8 @@ func (c *tableClient) check(ctx context.Context, out *checker, _ bool) {
 			got[name], etags[name] = r, etag
 		}
 	}
+	// All or nothing. A part of the doubt that happened alone shows below as a difference from the model, which is then
+	// still the old one.
 	happened := len(c.doubt) > 0
 	for name, r := range c.doubt {
 		happened = happened && got[name] == r
@@ -333,6 +338,7 @@ func (c *tableClient) check(ctx context.Context, out *checker, _ bool) {
 	for name := range c.rows {
 		names[name] = true
 	}
+	// Names of both sides: what only the server has was resurrected, what only the model has was lost.
 	for name := range got {
 		names[name] = true
 	}
@@ -340,6 +346,8 @@ func (c *tableClient) check(ctx context.Context, out *checker, _ bool) {
 		if err := c.compare(name, got[name], etags[name]); err != nil {
 			out.add(err)
 		} else if etags[name] != "" {
+			// The server's ETag is adopted where the model had none, as after a write in doubt; the next change must be
+			// conditional on it.
 			c.etags[name] = etags[name]
 		}
 	}

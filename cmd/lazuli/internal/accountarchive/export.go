@@ -132,6 +132,8 @@ func Export(ctx context.Context, a Account, dir string, s Selection, o Options) 
 	if err := e.open(); err != nil {
 		return nil, err
 	}
+	// Tables before queues before containers, always: an export that goes on after an interruption finds its place by the
+	// manifest, which is in this order.
 	for _, kind := range []struct {
 		name string
 		list func(context.Context) ([]string, error)
@@ -157,11 +159,14 @@ func Export(ctx context.Context, a Account, dir string, s Selection, o Options) 
 			}
 		}
 	}
+	// A name that does not exist is an error at the end, when all that does exist has been written: a retry has only the
+	// rest to do.
 	for _, o := range s.Only {
 		if kind, name, named := strings.Cut(o, "/"); named && e.manifest.find(kind, name) == nil {
 			return nil, fmt.Errorf("the account has no %s %s", kind, name)
 		}
 	}
+	// The last file that is written. Without it the archive counts as unfinished.
 	return e.manifest, e.manifest.finish(dir, o.Now().UTC())
 }
 
@@ -208,6 +213,8 @@ func (e *exporter) open() error {
 func (e *exporter) resource(ctx context.Context, kind, name string,
 	export func(context.Context, *Resource) error) error {
 	r := e.manifest.find(kind, name)
+	// The resource is in the manifest before anything of it is written, so that its segments are found again after an
+	// interruption.
 	if r == nil {
 		r = &Resource{Kind: kind, Name: name, Segments: []Segment{}}
 		e.manifest.Resources = append(e.manifest.Resources, r)
@@ -216,6 +223,8 @@ func (e *exporter) resource(ctx context.Context, kind, name string,
 		return nil
 	}
 	err := export(ctx, r)
+	// An account in use changes during the export. What was deleted by now would not be in an export that began later,
+	// either.
 	if isGone(err) {
 		e.Progress(fmt.Sprintf("%s %s was deleted meanwhile", kind, name))
 		e.manifest.Resources = slices.DeleteFunc(e.manifest.Resources, func(o *Resource) bool { return o == r })
@@ -224,6 +233,7 @@ func (e *exporter) resource(ctx context.Context, kind, name string,
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", kind, name, err)
 	}
+	// Saved at once: the place to continue from and the mark of completeness must not both be lost, or both be there.
 	r.Next, r.Complete = nil, true
 	if err := e.manifest.save(e.dir); err != nil {
 		return err

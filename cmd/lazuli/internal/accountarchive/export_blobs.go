@@ -89,6 +89,7 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 	if err != nil {
 		return err
 	}
+	// From the list of containers: the headers of Get Container Properties have lost the case of the names.
 	r.Metadata = e.metadata[KindContainer+"/"+r.Name]
 	r.Access = string(ptr.Value(properties.BlobPublicAccess))
 	if tree, err := e.account.hierarchical(ctx); err != nil {
@@ -101,6 +102,7 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 		r.Root = &root
 	}
 	acl, err := client.GetAccessPolicy(ctx, nil)
+	// An account key or SAS that may not read policies must not end the export; policies notes it as missing.
 	if err := e.policies(r, err); err != nil {
 		return err
 	}
@@ -266,17 +268,20 @@ func (b *Blob) title() string {
 
 func describeBlob(item *container.BlobItem) *Blob {
 	b := &Blob{Name: ptr.Value(item.Name), Snapshot: ptr.Value(item.Snapshot)}
+	// The current version is the blob itself, and is imported by name.
 	if item.VersionID != nil && !ptr.Value(item.IsCurrentVersion) && b.Snapshot == "" {
 		b.Version = *item.VersionID
 	}
 	if p := item.Properties; p != nil {
 		b.Type = string(ptr.Value(p.BlobType))
 		b.Sealed, b.Sequence = ptr.Value(p.IsSealed), ptr.Value(p.BlobSequenceNumber)
+		// Only an account with directories has access control, and a snapshot has that of its blob.
 		if p.ACL != nil && b.Snapshot == "" {
 			b.Access = &laketool.Access{Owner: ptr.Value(p.Owner), Group: ptr.Value(p.Group),
 				Permissions: ptr.Value(p.Permissions),
 				ACL:         *p.ACL}
 		}
+		// An inferred tier is the account's default. Written back it would become the blob's own.
 		if p.AccessTier != nil && !ptr.Value(p.AccessTierInferred) && b.Type == "BlockBlob" {
 			b.Tier = string(*p.AccessTier)
 		}
@@ -404,13 +409,16 @@ func (r *pageReader) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		next := &r.ranges[0]
+		// A range of a page blob may be a terabyte; it is read in pieces that fit in memory.
 		n := min(next[1], pageChunk)
 		answer, err := r.client.DownloadStream(r.ctx,
+			// On condition of the ETag: pieces of two states of the blob would make a blob that never was.
 			&blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: next[0], Count: n}, AccessConditions: r.same})
 		if err != nil {
 			return 0, err
 		}
 		body := answer.NewRetryReader(r.ctx, nil)
+		// One byte more than asked for, to notice an answer that is too long.
 		data, err := io.ReadAll(io.LimitReader(body, n+1))
 		_ = body.Close()
 		if err != nil {

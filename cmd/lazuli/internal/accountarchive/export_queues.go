@@ -52,6 +52,7 @@ func (e *exporter) queues(ctx context.Context) (names []string, err error) {
 // queue exports the messages of a queue that the protocol shows. It has one segment, which is written again after an
 // interruption.
 func (e *exporter) queue(ctx context.Context, r *Resource) error {
+	// A queue has no place to continue from: messages have no order that a second peek would repeat. So it begins again.
 	r.Segments, r.Missing, r.Policies = []Segment{}, nil, nil
 	client := e.account.Queues.NewQueueClient(r.Name)
 	properties, err := client.GetProperties(ctx, nil)
@@ -80,6 +81,7 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 		w.items++
 		return nil
 	}
+	// Peek Messages shows 32 at most. Receiving shows all and hides them, which is why it has to be asked for.
 	if e.Receive {
 		err = e.receive(ctx, client, write)
 	} else {
@@ -88,6 +90,7 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 	if err != nil {
 		return err
 	}
+	// Invisible messages cannot be read by any operation. The archive says how many are not in it.
 	if n := int(ptr.Value(properties.ApproximateMessagesCount)); n > w.items {
 		r.Missing = append(r.Missing, Missing{Item: fmt.Sprintf("%d of %d messages", n-w.items, n),
 			Reason: "Peek Messages and Get Messages do not show them"})

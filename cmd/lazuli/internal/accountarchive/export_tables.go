@@ -19,6 +19,7 @@ func (e *exporter) tables(ctx context.Context) ([]string, error) {
 func (e *exporter) table(ctx context.Context, r *Resource) error {
 	client := e.account.Tables.NewClient(r.Name)
 	var from *tabletool.Continuation
+	// A table that was begun goes on behind its last whole segment; its policies are in the manifest already.
 	if r.Next != nil {
 		from = &tabletool.Continuation{PartitionKey: r.Next.PartitionKey, RowKey: r.Next.RowKey}
 	} else {
@@ -47,6 +48,8 @@ func (e *exporter) table(ctx context.Context, r *Resource) error {
 		if from = next; from == nil {
 			return w.end()
 		}
+		// A segment ends only where a page ends: the place to continue from is the service's continuation, which it gives
+		// for pages alone.
 		if w.full() {
 			if err := e.segment(w, Position{PartitionKey: from.PartitionKey, RowKey: from.RowKey}); err != nil {
 				return err

@@ -78,6 +78,7 @@ func Import(ctx context.Context, a Account, dir string, o ImportOptions) (Result
 	if err := o.Check(); err != nil {
 		return Result{}, err
 	}
+	// true refuses an unfinished archive: the import could not tell what is missing.
 	m, err := load(dir, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = invalid("%s has no %s", dir, manifestName)
@@ -86,6 +87,7 @@ func Import(ctx context.Context, a Account, dir string, o ImportOptions) (Result
 		return Result{}, err
 	}
 	i := &importer{Options: o.Options, account: a, dir: dir, manifest: m}
+	// The journal belongs to archive and target: with another account, what it says was done was not.
 	if err := i.journal.open(dir, a.Address); err != nil {
 		return Result{}, err
 	}
@@ -114,6 +116,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 		return err
 	}
 	key := r.Kind + "/" + r.Name
+	// Begun once. The second time the resource exists by this import, and must not be refused as existing.
 	if !i.journal.Begun[key] {
 		if err := i.begin(ctx, r, create, overwrite); err != nil {
 			return err
@@ -123,6 +126,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 		if i.bytes += s.Bytes; n < i.journal.Done[key] {
 			continue
 		}
+		// The whole segment is read before its first item is written, so damage does not come into an account in part.
 		if err := verify(i.dir, s); err != nil {
 			return err
 		}
@@ -130,6 +134,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 		if err := segment(ctx, r, s); err != nil {
 			return err
 		}
+		// After the segment. If the process dies in between, the segment is written again, which its items allow.
 		if err := i.journal.done(key, n+1); err != nil {
 			return err
 		}
@@ -237,12 +242,13 @@ func (j *journal) save() error {
 	return disk.WriteFile(filepath.Dir(j.path), filepath.Base(j.path), data)
 }
 
-// remove ends the journal: another import starts from the beginning.
+// remove ends the journal: another import starts from the beginning. It must not come back after a power failure: that
+// import would leave out what this one has written, and what was deleted since.
 func (j *journal) remove() error {
 	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil
+	return disk.SyncDir(filepath.Dir(j.path))
 }
 
 // remaining is the time until t, rounded up to whole seconds.

@@ -47,15 +47,18 @@ func (i *importer) queueSegment(ctx context.Context, r *Resource, s Segment) err
 			return invalid("no message: %w", err)
 		}
 		now := i.Now()
+		// -1: a message without expiry keeps having none; left out it would be seven days.
 		o := &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1)}
 		if !m.Expires.IsZero() {
 			left := remaining(m.Expires, now)
+			// It would have expired in its queue, too.
 			if left <= 0 {
 				i.result.Expired++
 				return nil
 			}
 			o.TimeToLive = to.Ptr(int32(min(left, 1<<31-1)))
 		}
+		// The service refuses a message that becomes visible after it expires.
 		if left := min(remaining(m.Visible, now), maxDelay); left > 0 && (*o.TimeToLive < 0 || left < int64(*o.TimeToLive)) {
 			o.VisibilityTimeout = to.Ptr(int32(left))
 		}

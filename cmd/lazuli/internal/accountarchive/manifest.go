@@ -130,6 +130,7 @@ func load(dir string, whole bool) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before it is read: the file is of someone else, and is held in memory whole.
 	if info.Size() > maxManifest {
 		return nil, invalid("%s has %d bytes", path, info.Size())
 	}
@@ -137,6 +138,7 @@ func load(dir string, whole bool) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The sums are written last, so they are the mark of a finished export, too.
 	if whole {
 		sums, err := disk.ReadFile(dir, sumsName)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -157,6 +159,7 @@ func load(dir string, whole bool) (*Manifest, error) {
 		return nil, invalid("%s is of format %q, version %d; this program reads %q, version %d", path, m.Format, m.Version,
 			formatName, Version)
 	}
+	// Names in the manifest become paths: check refuses those that lead out of the folder.
 	for _, r := range m.Resources {
 		if err := r.check(); err != nil {
 			return nil, invalid("%s: %w", path, err)

@@ -76,6 +76,8 @@ func (w *segmentWriter) end() error {
 	if w.file == nil {
 		return nil
 	}
+	// Content first, then the name, then the folder: after a power failure a segment with its name is whole. The manifest
+	// that lists it is written after this.
 	err := w.buf.Flush()
 	if err == nil {
 		err = w.file.Sync()

@@ -11,6 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // Transfer copies an account with its service properties to another one that has none of its tables, queues and
@@ -33,7 +35,11 @@ func Transfer(ctx context.Context, from, to Account, dir string, s Selection, pa
 	if err := copyProperties(ctx, from, to); err != nil {
 		return m, result, fmt.Errorf("service properties: %w", err)
 	}
-	return m, result, os.RemoveAll(dir)
+	if err := os.RemoveAll(dir); err != nil {
+		return m, result, err
+	}
+	// An archive that comes back after a power failure would be what a later transfer copies, as it was now.
+	return m, result, disk.SyncDir(filepath.Dir(dir))
 }
 
 // ErrPartial means that some items cannot be read through the protocol. The manifest names them.
@@ -56,6 +62,7 @@ func exported(ctx context.Context, from Account, dir string, s Selection, o Opti
 // copyProperties copies the properties of the three services: CORS rules, logging and metrics, soft deletion, the
 // static website.
 func copyProperties(ctx context.Context, from, to Account) error {
+	// An account may lack a service, as a Data Lake account at another address does.
 	if from.Tables != nil && to.Tables != nil {
 		p, err := from.Tables.GetProperties(ctx, nil)
 		if err != nil {

@@ -66,6 +66,7 @@ func Open(path string) (*Folder, error) {
 			case "$BLOCKS_COLLECTION$":
 				return decodeTo(d, &f.blocks)
 			}
+			// Collections of releases to come are left out rather than refused: the import lists what it has imported.
 			return skip(d)
 		}},
 		{queueFile, func(collection string, d *json.Decoder) error {
@@ -86,6 +87,7 @@ func Open(path string) (*Folder, error) {
 			case "$TABLES_COLLECTION$":
 				return decodeTo(d, &f.tables)
 			}
+			// Each table has a collection of its own, named after account and table.
 			list := f.entities[collection]
 			err := decodeTo(d, &list)
 			f.entities[collection] = list
@@ -94,10 +96,12 @@ func Open(path string) (*Folder, error) {
 		{blobExtents, func(_ string, d *json.Decoder) error { return decodeTo(d, &blobFiles) }},
 		{queueExtents, func(_ string, d *json.Decoder) error { return decodeTo(d, &queueFiles) }},
 	} {
+		// A folder of Azurite has only the files of the services that were used.
 		if err := readDatabase(path, file.name, file.read); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read %s: %w", filepath.Join(path, file.name), err)
 		}
 	}
+	// Names of extents and their files; content is read when a blob is written.
 	f.blobContent = newExtents(path, blobExtentFolder, blobFiles)
 	f.messageText = newExtents(path, queueExtentsDir, queueFiles)
 	return f, nil

@@ -189,12 +189,14 @@ func (i *importer) write(ctx context.Context, client *container.Client, b blobDo
 		tags[t.Key] = t.Value
 	}
 	var tier *blob.AccessTier
+	// As in the archive: an inferred tier is the account's default.
 	if p.AccessTier != "" && !p.AccessTierInferred {
 		tier = to.Ptr(blob.AccessTier(p.AccessTier))
 	}
 	switch p.BlobType {
 	case string(blob.BlobTypePageBlob):
 		target := client.NewPageBlobClient(b.Name)
+		// Empty blobs are written at the time of creation, for that time alone; the content follows at its own.
 		if _, err := target.Create(ctx, p.ContentLength,
 			&pageblob.CreateOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags,
 				SequenceNumber: to.Ptr(p.BlobSequenceNumber)}); err != nil || empty {
@@ -215,6 +217,7 @@ func (i *importer) write(ctx context.Context, client *container.Client, b blobDo
 				return err
 			}
 		}
+		// Sealed last: a sealed blob takes no blocks.
 		if p.IsSealed {
 			_, err := target.Seal(ctx, nil)
 			return err
@@ -222,6 +225,8 @@ func (i *importer) write(ctx context.Context, client *container.Client, b blobDo
 		return nil
 	}
 	target := client.NewBlockBlobClient(b.Name)
+	// Azurite stores a blob of one Put Blob as content, and one of a block list as blocks; the target gets it by the same
+	// operation, so that its block list is the same.
 	if b.Content != nil {
 		return i.content(*b.Content, func(body io.ReadSeekCloser) error {
 			_, err := target.Upload(ctx, body,
@@ -311,6 +316,7 @@ func (i *importer) planUncommitted() {
 func (i *importer) planLeases() {
 	for _, c := range i.containers {
 		client := i.container(c.Account, c.Name)
+		// A lease of a minute would have ended by the time the server starts.
 		if client == nil || c.Properties.LeaseState != "leased" || c.Properties.LeaseDuration != "infinite" {
 			continue
 		}
@@ -322,6 +328,7 @@ func (i *importer) planLeases() {
 			return err
 		})
 	}
+	// Leases come last of all (i.now): a leased blob would refuse the writes of the import.
 	for _, b := range i.blobs {
 		client := i.container(b.Account, b.Container)
 		if client == nil || b.Snapshot != "" || b.Deleted || b.Properties.LeaseState != "leased" ||

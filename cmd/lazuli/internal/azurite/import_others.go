@@ -137,6 +137,8 @@ func (i *importer) planTables() {
 		client, item := a.Tables.NewClient(t.Name), "table "+t.Name
 		entities := i.entities[t.collection()]
 		created := t.Meta.created()
+		// The steps of an import run in the order of their times, and Azurite's clock may have given an entity an earlier
+		// one than its table.
 		for _, e := range entities {
 			created = earliest(created, e.Modified)
 		}
@@ -144,6 +146,7 @@ func (i *importer) planTables() {
 			_, err := client.CreateTable(ctx, nil)
 			var response *azcore.ResponseError
 			if errors.As(err, &response) && response.ErrorCode == string(aztables.TableAlreadyExists) {
+				// The import ends: it would mix the entities of two tables.
 				return errExists
 			}
 			return err
@@ -154,6 +157,7 @@ func (i *importer) planTables() {
 				for _, p := range t.ACL {
 					start, expiry, err := p.times()
 					if err != nil {
+						// The item is reported as not imported, and the import goes on.
 						return unreadable{err}
 					}
 					list = append(list, &aztables.SignedIdentifier{ID: &p.ID,
@@ -215,6 +219,7 @@ func (i *importer) planProperties() {
 	for account, services := range i.properties {
 		a := i.Targets[account]
 		for name, text := range services {
+			// The name in Azurite's file differs from the SDK's here alone.
 			text = bytes.ReplaceAll(text, []byte(`"deleteProperty":`), []byte(`"delete":`))
 			var set func(context.Context) error
 			switch {
@@ -239,6 +244,7 @@ func (i *importer) planProperties() {
 						return err
 					})
 				}
+			// A service without a target, such as one that the command line left out.
 			default:
 				continue
 			}

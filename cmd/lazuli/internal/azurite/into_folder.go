@@ -135,7 +135,7 @@ func (f *Folder) intoStage(ctx context.Context, stage string, o FolderOptions) (
 }
 
 // InProcess returns clients of an account of a server in this process.
-func InProcess(s *server.Stack, account string) (a Account, err error) {
+func InProcess(s *server.Server, account string) (a Account, err error) {
 	c, err := workerproc.StorageOver(s.InProcess(), account, policy.RetryOptions{MaxRetries: -1}, s.InProcessURL)
 	if err != nil {
 		return a, err
@@ -181,7 +181,8 @@ func publish(stage, location string) error {
 	if err := disk.SyncDir(location); err != nil {
 		return err
 	}
-	return os.RemoveAll(stage)
+	// Names of a stage that came back after a power failure would be those of files that the data folder has.
+	return errors.Join(os.RemoveAll(stage), disk.SyncDir(location))
 }
 
 // syncFiles makes the files of a folder durable, since a relaxed server need not.

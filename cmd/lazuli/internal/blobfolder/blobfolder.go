@@ -31,6 +31,7 @@ func Put(cmd *cobra.Command, client *azblob.Client, folder, target string, o blo
 	} else if !info.IsDir() {
 		return console.Usagef("%s is no folder; upload it without --recursive", folder)
 	}
+	// The folder is walked twice: the first walk finds what cannot be uploaded, and the total, before a blob is written.
 	var files []string
 	var total int64
 	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
@@ -42,6 +43,7 @@ func Put(cmd *cobra.Command, client *azblob.Client, folder, target string, o blo
 			return err
 		}
 		if !info.Mode().IsRegular() {
+			// A link could lead out of the folder, or in a circle; a pipe would block.
 			return fmt.Errorf("%s is neither a file nor a folder", file)
 		}
 		files, total = append(files, file), total+info.Size()
@@ -53,6 +55,7 @@ func Put(cmd *cobra.Command, client *azblob.Client, folder, target string, o blo
 	m := console.NewMeter(cmd, "uploaded", console.BytesUnit)
 	defer m.End()
 	done, before := 0, int64(0)
+	// A function, so that each file is closed before the next one is opened.
 	put := func(file string) error {
 		name, err := filepath.Rel(folder, file)
 		if err != nil {
@@ -68,6 +71,7 @@ func Put(cmd *cobra.Command, client *azblob.Client, folder, target string, o blo
 			o); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
+		// The size now: a file that grew meanwhile was uploaded as it is now.
 		info, err := f.Stat()
 		before += info.Size()
 		return err
@@ -76,6 +80,7 @@ func Put(cmd *cobra.Command, client *azblob.Client, folder, target string, o blo
 		if err = put(file); err != nil {
 			break
 		}
+		// The container exists after the first blob.
 		o.Create = false
 		done++
 	}

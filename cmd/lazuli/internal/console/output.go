@@ -13,6 +13,8 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/printable"
 )
 
 // List is the output of a verb that prints rows: a table, or with --json one object a line.
@@ -55,14 +57,18 @@ func (l *List) Add(object any, cells ...any) error {
 		fmt.Fprintln(l.tab, l.head)
 		l.head = ""
 	}
-	_, err := fmt.Fprintf(l.tab, strings.TrimSuffix(strings.Repeat("%v\t", len(cells)), "\t")+"\n", cells...)
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		texts[i] = printable.Line(fmt.Sprint(cell)) // names and errors that are stored
+	}
+	_, err := fmt.Fprintln(l.tab, strings.Join(texts, "\t"))
 	return err
 }
 
 // Below adds a line that stands below the table. It is not part of JSON.
 func (l *List) Below(line string, args ...any) {
 	if l.tab != nil {
-		fmt.Fprintf(l.tab, line+"\n", args...)
+		fmt.Fprintln(l.tab, printable.Line(fmt.Sprintf(line, args...)))
 	}
 }
 
@@ -77,14 +83,19 @@ func (l *List) End(err error) error {
 	return errors.Join(err, l.tab.Flush())
 }
 
-// ReportOutput adds --json to cmd, and returns a function that prints one object: as JSON, or by text.
+// ReportOutput adds --json to cmd, and returns a function that prints one object: as JSON, or by text, of which a
+// terminal takes nothing for commands.
 func ReportOutput(cmd *cobra.Command) func(object any, text func(io.Writer) error) error {
 	asJSON := cmd.Flags().Bool("json", false, "")
 	return func(object any, text func(io.Writer) error) error {
 		if *asJSON {
 			return JSONLines(cmd.OutOrStdout()).Encode(object)
 		}
-		return text(cmd.OutOrStdout())
+		// Whole, since a character may be written in two pieces. What was written before an error is printed as well.
+		var b strings.Builder
+		err := text(&b)
+		_, printed := io.WriteString(cmd.OutOrStdout(), printable.Text(b.String()))
+		return errors.Join(err, printed)
 	}
 }
 

@@ -17,8 +17,13 @@ func OneLine(body string) string {
 	return string(text)
 }
 
-// ClockText is a time as tables have it.
-func ClockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// ClockText is a time as tables have it: "-" for the zero time, of what has not happened.
+func ClockText(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
 
 // Count is a number with its noun: "1 message", "2 messages", "3 entities".
 func Count(n int, noun string) string {

@@ -14,15 +14,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
+	blobstate "github.com/lazuli-storage/lazuli/internal/state/blob"
+	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
+	tablestate "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // Errors of ToNode and Undo.
@@ -108,14 +108,14 @@ func firstError(r *fsck.Report) string {
 // settle starts and stops the state of each service: what a crash has left is put in order, and what a server alone
 // would create with its first start exists.
 func settle(ctx context.Context, dir *datadir.Dir, log *slog.Logger) error {
-	tables, err := tablesvc.Open(dir.Tables(), store.Options{})
+	tables, err := tablestate.OpenFile(dir.Tables(), store.Options{})
 	if err != nil {
 		return err
 	}
 	if err := tables.Close(); err != nil {
 		return err
 	}
-	if err := blobsvc.Settle(dir.Blobs(), dir.Extents(), dir.EncryptionScopes()); err != nil {
+	if err := blobstate.Settle(dir.Blobs(), dir.Extents(), dir.EncryptionScopes()); err != nil {
 		return err
 	}
 	n, err := natsserver.StartContext(ctx, natsserver.Config{Dir: dir.Queues(), Log: log})
@@ -123,7 +123,7 @@ func settle(ctx context.Context, dir *datadir.Dir, log *slog.Logger) error {
 		return err
 	}
 	defer n.Close()
-	return queuesvc.Settle(ctx, dir.QueueState(), n, log)
+	return queuestate.Settle(ctx, dir.QueueState(), n, log)
 }
 
 // Undo makes the folder of a node that was converted, and whose cluster has not formed, that of a server alone again.

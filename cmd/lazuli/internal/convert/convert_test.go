@@ -25,7 +25,7 @@ import (
 var quiet = slog.New(slog.DiscardHandler)
 
 // startNodes starts the nodes of a cluster in this process, on folders.
-func startNodes(t *testing.T, folders []string, peers []peering.Peer) []*server.Stack {
+func startNodes(t *testing.T, folders []string, peers []peering.Peer) []*server.Server {
 	t.Helper()
 	return startNodesWith(t, folders, peers,
 		func(folder string) server.Config {
@@ -35,9 +35,9 @@ func startNodes(t *testing.T, folders []string, peers []peering.Peer) []*server.
 
 // startNodesWith is startNodes with other settings.
 func startNodesWith(t *testing.T, folders []string, peers []peering.Peer,
-	config func(folder string) server.Config) []*server.Stack {
+	config func(folder string) server.Config) []*server.Server {
 	t.Helper()
-	nodes := make([]*server.Stack, len(folders))
+	nodes := make([]*server.Server, len(folders))
 	var start sync.WaitGroup
 	for i, folder := range folders {
 		start.Go(func() { nodes[i] = startNodeWith(t, config(folder), peers, i) })
@@ -51,11 +51,11 @@ func startNodesWith(t *testing.T, folders []string, peers []peering.Peer,
 }
 
 // startNode starts one of the nodes. It may be called by any goroutine.
-func startNode(t *testing.T, folder string, peers []peering.Peer, i int) *server.Stack {
+func startNode(t *testing.T, folder string, peers []peering.Peer, i int) *server.Server {
 	return startNodeWith(t, server.Config{Location: folder, Accounts: accounts(t), Log: quiet}, peers, i)
 }
 
-func startNodeWith(t *testing.T, c server.Config, peers []peering.Peer, i int) *server.Stack {
+func startNodeWith(t *testing.T, c server.Config, peers []peering.Peer, i int) *server.Server {
 	c.Cluster = &peering.Config{Node: peers[i].Name, Listen: peers[i].Address, Peers: peers}
 	s, err := server.StartContext(t.Context(), c)
 	if err != nil {
@@ -64,7 +64,7 @@ func startNodeWith(t *testing.T, c server.Config, peers []peering.Peer, i int) *
 	return s
 }
 
-func stopNodes(nodes []*server.Stack) {
+func stopNodes(nodes []*server.Server) {
 	var stop sync.WaitGroup
 	for _, s := range nodes {
 		if s != nil {
@@ -154,7 +154,7 @@ func TestConversionSurvivesKills(t *testing.T) {
 	})
 	check.Must(ToNode(t.Context(), folder, Options{Node: "n1", Log: quiet}))(t)
 	peers := freePeers(t)
-	var others [2]atomic.Pointer[server.Stack]
+	var others [2]atomic.Pointer[server.Server]
 	var start sync.WaitGroup
 	for i := range others {
 		dir := t.TempDir()
@@ -172,7 +172,7 @@ func TestConversionSurvivesKills(t *testing.T) {
 			}
 		}
 	}
-	nodes := []*server.Stack{startNode(t, folder, peers, 0), others[0].Load(), others[1].Load()}
+	nodes := []*server.Server{startNode(t, folder, peers, 0), others[0].Load(), others[1].Load()}
 	t.Cleanup(func() { stopNodes(nodes) })
 	for i, s := range nodes {
 		compare(t, peers[i].Name, describe(t, open(t, s.ConnectionString())), was)
@@ -188,7 +188,7 @@ func TestConversionSurvivesKills(t *testing.T) {
 }
 
 // backUp backs up a cluster through a node, and returns the folder for a server alone that is restored from it.
-func backUp(t *testing.T, node *server.Stack) string {
+func backUp(t *testing.T, node *server.Server) string {
 	t.Helper()
 	place := backup.Folder(filepath.Join(t.TempDir(), "backups"))
 	made := check.Must(backup.Make(t.Context(), place, func(ctx context.Context, _ backup.Held) (backup.Source, error) {

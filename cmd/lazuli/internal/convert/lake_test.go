@@ -32,7 +32,7 @@ func lakeConfig(t *testing.T, folder string) server.Config {
 
 // lakeNode sends requests to a server.
 type lakeNode struct {
-	*server.Stack
+	*server.Server
 	t *testing.T
 }
 
@@ -180,7 +180,7 @@ func TestConvertLake(t *testing.T) {
 }
 
 // awaitContent waits until each node has all content of blobs.
-func awaitContent(t *testing.T, s *server.Stack) {
+func awaitContent(t *testing.T, s *server.Server) {
 	t.Helper()
 	check.Eventually(t, func() bool {
 		status, err := s.ClusterStatus(t.Context())
@@ -201,7 +201,7 @@ func awaitContent(t *testing.T, s *server.Stack) {
 	}, "all content at all nodes")
 }
 
-func startLakeNodes(t *testing.T, folders []string, peers []peering.Peer) []*server.Stack {
+func startLakeNodes(t *testing.T, folders []string, peers []peering.Peer) []*server.Server {
 	t.Helper()
 	return startNodesWith(t, folders, peers, func(folder string) server.Config { return lakeConfig(t, folder) })
 }

@@ -80,9 +80,12 @@ func (p *archivePattern) load(ctx context.Context, r *run) (work []entityKey, er
 	}); err != nil {
 		return nil, err
 	}
+	// What the service returns is the measure, not what was sent: conclude compares byte for byte, and the service writes
+	// numbers and times in its own form.
 	if p.loaded, err = p.read(ctx, p.current); err != nil {
 		return nil, err
 	}
+	// A load that lost a record would hide a loss: no census could miss a record that it never saw.
 	if len(p.loaded) != len(entities) {
 		return nil, fmt.Errorf("%w: %d records were loaded, %d are in the table", ErrInvariant, len(entities), len(p.loaded))
 	}
@@ -144,6 +147,8 @@ func (p *archivePattern) conclude(ctx context.Context, r *run) (problems []strin
 	if err != nil {
 		return nil, "", err
 	}
+	// One look at each table after the workers stopped: a record that is in both was copied and not deleted, one in
+	// neither was deleted before its copy was stored.
 	all := take(p.loaded, current, archived)
 	isOld := func(k entityKey) bool { return p.old[k] }
 	isNew := func(k entityKey) bool { return !p.old[k] }
@@ -152,10 +157,17 @@ func (p *archivePattern) conclude(ctx context.Context, r *run) (problems []strin
 			problem("records are lost", all.Lost),
 			problem("records are in both tables", all.Both),
 			problem("records changed", all.Changed),
+			// Kept and Moved hold what is in the right number of tables; here the wrong table of the two counts.
 			problem("old records are still in Current", slices.DeleteFunc(slices.Clone(all.Kept), isNew)),
 			problem("records in the archive are not old", slices.DeleteFunc(slices.Clone(all.Moved), isOld)),
 			problem("entities that were not loaded are in Current", strangers(p.loaded, current)),
 			problem("entities that were not loaded are in the archive", strangers(p.loaded, archived)),
 		), fmt.Sprintf("%d records: %d in Current, %d in the archive. Every record is in exactly one table, unchanged",
 			r.report.Records, len(current), len(archived)), nil
+}
+
+func (p *archivePattern) words() words {
+	return words{item: "records that are to be moved from the table Current to the table Archive",
+		done: "in Archive alone", notYet: "in Current alone", half: "in both tables", lost: "in neither table",
+		changed: "with another content than was loaded"}
 }

@@ -24,8 +24,10 @@ type census struct {
 	Lost []entityKey
 	// Changed are those, wherever they are, whose content differs from what was loaded.
 	Changed []entityKey
-	// Orphaned counts blobs that no item references.
-	Orphaned int
+	// Surplus are those of Changed that have more entities than in any state that they should have.
+	Surplus []entityKey
+	// Orphans are the names of what belongs to no item, such as blobs that no entity references.
+	Orphans []string
 }
 
 // take counts the records of loaded in both tables.

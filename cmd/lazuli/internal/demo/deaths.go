@@ -21,6 +21,15 @@ func (r *run) start(fault string) (*child, error) {
 	s := r.pattern.settings()
 	s.ConnectionString, s.Lease, s.Concurrency, s.MaxDequeueCount, s.Fault = r.ConnectionString, lease,
 		r.pattern.concurrency(), maxDequeueCount, fault
+	if r.mistake != nil {
+		s.Mistake = r.mistake.ID()
+	}
+	if s.Story = r.teller != nil; s.Story {
+		var err error
+		if s.ConnectionString, err = r.teller.connection(); err != nil {
+			return nil, err
+		}
+	}
 	return startChild(r.Worker(s))
 }
 
@@ -41,8 +50,16 @@ func (r *run) runUntilKilled(ctx context.Context, row *Row, number string, keys 
 		}
 		r.say.update("round %s: the worker is running, to be %s", number, k.text())
 		killed, err := r.killedOrIdle(ctx, k)
+		if killed && err == nil {
+			// Only a kill at the fault point counts as covered; killed with an error means that patience ended.
+			r.noteKill(k)
+		}
 		if killed || err != nil {
 			return err
+		}
+		// A story follows one item and cannot reset it unseen; tell goes to the next item.
+		if r.teller != nil {
+			return errNotReached
 		}
 		if try == tries {
 			return fmt.Errorf("the worker finished all its work %d times without reaching its fault point", tries)
@@ -50,6 +67,7 @@ func (r *run) runUntilKilled(ctx context.Context, row *Row, number string, keys 
 		if err := r.pattern.reset(ctx, keys); err != nil {
 			return fmt.Errorf("reset the items: %w", err)
 		}
+		// The usual cause is a lease that ended before the handler came to the point: the message went to another receiver.
 		r.Lease *= 2
 		r.say.line("round %s: the worker lost its leases and did not reach %s; retrying with leases of %v", number, k.point,
 			r.Lease)
@@ -65,6 +83,8 @@ func (r *run) killedOrIdle(ctx context.Context, k kill) (killed bool, err error)
 	if err != nil {
 		return false, err
 	}
+	// Between two messages the worker looks idle for a moment. Only idleness that lasts means that the point was not
+	// reached.
 	var idleSince time.Time
 	err = every(ctx, 50*time.Millisecond, func() (bool, error) {
 		if !worker.Running() {
@@ -79,6 +99,8 @@ func (r *run) killedOrIdle(ctx context.Context, k kill) (killed bool, err error)
 		}
 		return idle && time.Since(idleSince) > idleFor, err
 	})
+	// The kill may have come after the last look, so Running is asked again. waitForKill tells it from another exit of
+	// the process, and from the end of patience.
 	if !worker.Running() || ctx.Err() != nil {
 		return true, worker.waitForKill(ctx)
 	}
@@ -94,6 +116,15 @@ func (r *run) left(ctx context.Context) (messages int, done bool, err error) {
 	messages, err = r.queue.waiting(ctx)
 	if messages > 0 || err != nil {
 		return messages, false, err
+	}
+	if r.mistake != nil { // what it has damaged never converges
+		if q, ok := r.pattern.(interface {
+			quiet(context.Context) (bool, error)
+		}); ok {
+			done, err = q.quiet(ctx)
+			return messages, done, err
+		}
+		return messages, true, nil
 	}
 	done, err = r.pattern.converged(ctx)
 	return messages, done, err

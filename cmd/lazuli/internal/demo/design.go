@@ -73,6 +73,8 @@ func (i designItem) key() entityKey { return entityKey{i.Kind, fmt.Sprintf("%05d
 // have any more.
 func (d *Design) change(i designItem) (list []write) {
 	before, after := versions(i.Kind)
+	// kept are the places that the new version writes. An entity of the old version at such a place is replaced, not
+	// removed; removing it would delete new data.
 	old, kept := d.versionWrites(i.N, before), designState{}
 	if after != 0 {
 		list = d.writes(i.N, after)
@@ -81,6 +83,8 @@ func (d *Design) change(i designItem) (list []write) {
 		kept.apply(w)
 	}
 	var rest []write
+	// Removal goes backwards through the steps of the writing: what points to an entity goes before the entity, so that a
+	// reader in between finds no pointer to nothing.
 	for _, o := range slices.Backward(old) {
 		gone := slices.DeleteFunc(slices.Clone(o.put),
 			func(e tables.Entity) bool { return kept[placeOf(o.table, &e)] != nil })
@@ -90,6 +94,8 @@ func (d *Design) change(i designItem) (list []write) {
 		same := slices.IndexFunc(list, func(w write) bool {
 			return w.table == o.table && w.put[0].PartitionKey == gone[0].PartitionKey
 		})
+		// A removal in a partition that the new version writes goes into the same transaction; alone it would let a reader
+		// see both versions, or neither.
 		if same >= 0 {
 			list[same].remove = append(list[same].remove, gone...)
 		} else {
@@ -456,6 +462,9 @@ func (p *designPattern) look(ctx context.Context, keys []entityKey) (c census, e
 			c.Lost = append(c.Lost, k)
 		default:
 			c.Changed = append(c.Changed, k)
+			if !slices.ContainsFunc(states, func(s designState) bool { return len(s) >= len(now) }) {
+				c.Surplus = append(c.Surplus, k)
+			}
 		}
 	}
 	return c, nil
@@ -469,6 +478,7 @@ func (p *designPattern) conclude(ctx context.Context, r *run) (problems []string
 	}); err != nil {
 		return nil, "", err
 	}
+	// The query of the pattern is asked, not the table read: what counts is that a user of the pattern finds the item.
 	var wrong []entityKey
 	for n, got := range answers {
 		i := p.item(n)
@@ -483,6 +493,8 @@ func (p *designPattern) conclude(ctx context.Context, r *run) (problems []string
 	entities := 0
 	for n, s := range all {
 		entities += len(s)
+		// Items outside the run's range come from a worker that wrote under a wrong key; no query of a known item would
+		// find them.
 		if n < 0 || n >= int64(p.items) {
 			problems = append(problems, fmt.Sprintf("there are entities of an unknown item, %d", n))
 		}
@@ -503,14 +515,20 @@ func (d *Design) answerTo(n int, version int64) string {
 
 // RunDesignWorker works on the messages of the demonstration of a design until ctx is done.
 func RunDesignWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
-	return runDesign(ctx, storage, app, s, func(ctx context.Context, d *Design, t *designTables, i designItem) error {
-		for _, w := range d.change(i) {
-			if err := d.step(w, func() error { return t.do(ctx, w) }); err != nil {
-				return err
-			}
+	return runDesign(ctx, storage, app, s,
+		func(ctx context.Context, d *Design, t *designTables, m *workers.Message[designItem]) error {
+			return d.steps(ctx, t, d.change(m.Body))
+		})
+}
+
+// steps does writes in turn.
+func (d *Design) steps(ctx context.Context, t *designTables, list []write) error {
+	for _, w := range list {
+		if err := d.step(w, func() error { return t.do(ctx, w) }); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // step does a write between its fault points.
@@ -525,14 +543,21 @@ func (d *Design) step(w write, do func() error) error {
 }
 
 func runDesign(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings,
-	do func(context.Context, *Design, *designTables, designItem) error) error {
+	do func(context.Context, *Design, *designTables, *workers.Message[designItem]) error) error {
 	n := slices.IndexFunc(Designs, func(d Design) bool { return d.Name == s.Kind })
 	if n < 0 {
 		return fmt.Errorf("there is no pattern %q", s.Kind)
 	}
 	t := &designTables{storage, s.Current}
 	workers.Queue(app, "pattern", func(ctx context.Context, m *workers.Message[designItem]) error {
-		return do(ctx, &Designs[n], t, m.Body)
+		return do(ctx, &Designs[n], t, m)
 	}, s.Options()...)
 	return app.Run(ctx)
+}
+
+func (p *designPattern) words() words {
+	return words{item: "items that are to be inserted, changed or deleted", done: "all writes are there, and complete",
+		notYet: "no write is there", half: "some of the writes are there, each complete and in order",
+		lost:    "all entities of the item are gone, and should not be",
+		changed: "a write is there in part, or out of order: readers see what should never be"}
 }

@@ -35,6 +35,10 @@ type WorkerSettings struct {
 	MaxDequeueCount int
 	// Fault is a fault plan in the form that package fault parses; empty means none.
 	Fault string
+	// Mistake is the ID of the mistake that the worker makes, and RunNaiveWorker runs; empty means none.
+	Mistake string
+	// Story means that a worker that sweeps does so once no message is left, which keeps what it does apart.
+	Story bool
 }
 
 // Options are the settings as a queue trigger takes them.
@@ -66,11 +70,19 @@ type Config struct {
 	// Disturb, if set, kills nodes of the cluster that serves the account, while rounds run: from a round's begin until
 	// ctx ends. It returns when all nodes are ready again. Requests of the run are sent again for longer then.
 	Disturb func(ctx context.Context, say func(format string, args ...any)) (kills int, err error)
-	// Keep leaves tables and queue in place at the end.
+	// Keep leaves tables and queue in place at the end; Kept, if set, receives their names.
 	Keep bool
+	Kept func(names []string)
+	// Step, if set, is called before each step of a run, with what comes next. An error ends the run.
+	Step func(ctx context.Context, next string) error
 	// plain removes chance, for tests of workers with a fault that chance could hide: no message is put twice, and a
 	// worker dies when it first reaches its point.
 	plain bool
+	// mistake, if set, is made by the workers: damage is counted, and is not an error.
+	mistake *Mistake
+	// Story, if not 0, follows one item alone, counted from 1, and reports what happens to it. Points has one step at
+	// most; nil chooses it.
+	Story int
 	// stuckAfter is the part of Patience that begins with the last restart. 0 means the same.
 	stuckAfter time.Duration
 	// Progress receives lines; nil discards them. Show, if set, shows a text in place of the one before, as a terminal
@@ -122,6 +134,8 @@ type pattern interface {
 	converged(ctx context.Context) (bool, error)
 	// conclude counts everything once more, and returns what is wrong; summary is one sentence for the report.
 	conclude(ctx context.Context, r *run) (problems []string, summary string, err error)
+	// words are those of the report.
+	words() words
 	// names are those of what create makes.
 	settings() WorkerSettings
 }
@@ -149,7 +163,8 @@ func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 		return nil, err
 	}
 	// names differ from run to run, and meet nothing of another's
-	p, err := open(storage, fmt.Sprintf("%x", time.Now().UnixNano()))
+	id := fmt.Sprintf("%x", time.Now().UnixNano())
+	p, err := open(storage, id)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +173,7 @@ func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 		c.Points = all
 	}
 	for _, name := range c.Points {
-		if !slices.Contains(all, name) {
+		if !slices.Contains(all, name) && c.mistake == nil { // a mistake may have a step of its own
 			return nil, fmt.Errorf("the role has no fault point %q; there are %s", name, strings.Join(all, ", "))
 		}
 	}
@@ -171,10 +186,18 @@ func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 	if c.stuckAfter == 0 {
 		c.stuckAfter = c.Patience
 	}
-	r := &run{Config: c, pattern: p, queue: queues{storage.Queues, p.settings().Queue},
+	var teller *storyteller
+	if c.Story > 0 {
+		if teller, err = c.beginStory(p, id, all); err != nil {
+			return nil, err
+		}
+		defer teller.close()
+	}
+	r := &run{Config: c, teller: teller, pattern: p, queue: queues{storage.Queues, p.settings().Queue},
 		say: newProgress(c.Progress, c.Show)}
 	defer func() {
 		if c.Keep {
+			err = errors.Join(err, c.reportKept(ctx, storage, id))
 			return
 		}
 		// Also after an interrupt: what was created is removed.
@@ -185,9 +208,47 @@ func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 	return r.run(ctx)
 }
 
+// beginStory begins the story of a run, and chooses the step of its kill.
+func (c *Config) beginStory(p pattern, id string, points []string) (*storyteller, error) {
+	title := "with the pattern"
+	if c.mistake != nil {
+		title = "without the pattern, " + c.mistake.Name
+	}
+	switch {
+	case c.Points == nil || len(c.Points) > 1 && slices.Equal(c.Points, points):
+		c.Points = []string{storyPoint(points)}
+	case len(c.Points) > 1 || slices.Contains(c.Points, Frozen):
+		return nil, errors.New("a story has one kill, at one step")
+	}
+	return newStoryteller(c.ConnectionString, id, title)
+}
+
+// reportKept passes on the names of what a run with an ID has made.
+func (c *Config) reportKept(ctx context.Context, storage *workers.Storage, id string) error {
+	if c.Kept == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	names, err := namesWith(ctx, storage, id)
+	if err == nil {
+		c.Kept(names)
+	}
+	return err
+}
+
+// next waits until the run is to go on with a step.
+func (r *run) next(ctx context.Context, format string, args ...any) error {
+	if r.Step == nil {
+		return nil
+	}
+	return r.Step(ctx, fmt.Sprintf(format, args...))
+}
+
 // run is a demonstration at work.
 type run struct {
 	Config
+	teller  *storyteller // nil without a story
 	pattern pattern
 	queue   queues
 	say     *progress
@@ -199,7 +260,8 @@ type run struct {
 func (r *run) run(ctx context.Context) (*Report, error) {
 	begun := time.Now()
 	r.random = newRandom(r.Seed)
-	r.report = Report{Seed: r.Seed}
+	r.report = Report{Seed: r.Seed, words: r.pattern.words()}
+	// Queue and tables exist before any worker: a worker that waits for a missing queue would look idle.
 	if err := errors.Join(r.pattern.create(ctx), r.queue.create(ctx)); err != nil {
 		return &r.report, err
 	}
@@ -207,21 +269,41 @@ func (r *run) run(ctx context.Context) (*Report, error) {
 	if r.work, err = r.pattern.load(ctx, r); err != nil {
 		return &r.report, err
 	}
+	// A story follows one item once. Its report has no rounds, and the deaths that it does not reach are not failures.
+	if r.teller != nil {
+		err := r.tell(ctx)
+		r.report.Took = time.Since(begun)
+		if err != nil || r.mistake != nil {
+			return &r.report, err
+		}
+		return &r.report, r.report.Err()
+	}
+	// Each round gets a random share, so that partitions are split among rounds; the seed makes the order repeatable.
 	r.shuffle()
 	rounds := r.plan()
 	started := time.Now()
 	for i, round := range rounds {
 		r.say.rounds(i, len(rounds), time.Since(started))
+		if err := r.next(ctx, "round %d/%d: a worker begins, to be %s", i+1, len(rounds), round); err != nil {
+			return &r.report, err
+		}
 		row, err := r.disturbed(ctx, fmt.Sprintf("%d/%d", i+1, len(rounds)), round)
+		// The row is kept before the error is looked at: a failed round is the one that the reader wants to see.
 		r.report.Rows = append(r.report.Rows, row)
 		if err != nil {
 			return &r.report, fmt.Errorf("round %d, %s: %w", i+1, round, err)
 		}
 	}
-	if err := r.conclude(ctx); err != nil {
-		return &r.report, err
+	// What a mistake damaged never becomes whole; conclude would report as a failure what the run is to show.
+	if r.mistake == nil {
+		if err := r.conclude(ctx); err != nil {
+			return &r.report, err
+		}
 	}
 	r.report.Took = time.Since(begun)
+	if r.mistake != nil {
+		return &r.report, nil
+	}
 	return &r.report, r.report.Err()
 }
 
@@ -337,8 +419,11 @@ func (r *run) plan() []roundPlan {
 			}
 			// Each death has messages of its own, of which some must be left undone.
 			most := max(1, r.pattern.passes(p, len(rounds[i].keys)/len(points))-r.pattern.concurrency())
-			if r.plain {
+			switch {
+			case r.plain:
 				most = 1
+			case r.mistake != nil:
+				most = min(mistakeHits, len(rounds[i].keys)/3+1)
 			}
 			rounds[i].kills = append(rounds[i].kills, kill{p, 1 + r.random.IntN(most)})
 		}
@@ -375,11 +460,12 @@ func (r *run) ask(ctx context.Context, row *Row, keys []entityKey, twice bool) e
 			return err
 		}
 		bodies = append(bodies, body)
-		if twice && !r.plain && i%duplicateEvery == 0 {
+		if twice && !r.plain && r.teller == nil && r.mistake == nil && i%duplicateEvery == 0 {
 			bodies = append(bodies, body)
 		}
 	}
 	row.Messages += len(bodies)
+	r.noteAsked()
 	return r.queue.put(ctx, bodies)
 }
 
@@ -389,6 +475,7 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 	row := Row{Point: plan.String(), Records: len(plan.keys), kills: plan.kills}
 	batches := plan.batches()
 	var frozen *child
+	// A round without kills runs undisturbed in runUntilDone below: its work only has to be in the queue.
 	if len(plan.kills) == 0 {
 		if err := r.ask(ctx, &row, batches[0], true); err != nil {
 			return row, err
@@ -396,6 +483,8 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 	}
 	for i, k := range plan.kills {
 		what := k.text()
+		// The first share goes to the worker that freezes with leases in hand, the second to the one that takes over. So
+		// both have work on the same items once the first goes on.
 		if plan.frozen() {
 			if err := r.ask(ctx, &row, batches[0], false); err != nil {
 				return row, err
@@ -406,6 +495,7 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 			if frozen, err = r.runUntilFrozen(ctx); err != nil {
 				return row, err
 			}
+			// Not before the end of the round: a stopped process ignores SIGTERM, and would outlive the program.
 			defer frozen.Kill()
 			if err := r.ask(ctx, &row, batches[1], true); err != nil {
 				return row, err
@@ -413,15 +503,21 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 		} else if err := r.runUntilKilled(ctx, &row, number, batches[i], k); err != nil {
 			return row, err
 		}
+		// The census between death and restart is the only time at which half-done work shows; afterwards it is repaired.
 		if err := r.inspect(ctx, &row, plan.keys, number, what); err != nil {
 			return row, err
 		}
+	}
+	if err := r.next(ctx, "round %s: another worker finishes the work", number); err != nil {
+		return row, err
 	}
 	restarted := time.Now()
 	if err := r.runUntilDone(ctx, number); err != nil {
 		return row, err
 	}
 	row.Recovered = time.Since(restarted)
+	// Now all work is done by the other worker. What the frozen one still does with its old leases must change nothing,
+	// which the final census shows; a second runUntilDone repeats what it put back.
 	if frozen != nil {
 		r.say.update("round %s: the frozen worker goes on with its stale leases", number)
 		if err := r.letGoOn(ctx, frozen); err != nil {
@@ -436,6 +532,7 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 		return row, err
 	}
 	row.set(end)
+	row.end = end
 	row.Took = time.Since(begun)
 	what := "finished"
 	if len(plan.kills) > 0 {
@@ -454,7 +551,7 @@ const lateWrites = 3
 func (r *run) finalCensus(ctx context.Context, keys []entityKey, number string) (census, error) {
 	for try := 1; ; try++ {
 		end, err := r.pattern.census(ctx, keys, true)
-		if err != nil || end.Orphaned == 0 || try > lateWrites {
+		if err != nil || len(end.Orphans) == 0 || try > lateWrites || r.mistake != nil {
 			return end, err
 		}
 		r.say.line("round %s: a late write has left an orphan; the worker goes on", number)
@@ -474,11 +571,13 @@ func (r *run) inspect(ctx context.Context, row *Row, keys []entityKey, number, w
 	if err != nil {
 		return err
 	}
+	row.atKill = append(row.atKill, at)
+	r.noteState(at, keys, left)
 	row.Crashes = append(row.Crashes,
-		Crash{Moved: len(at.Moved), Kept: len(at.Kept), Both: len(at.Both), Lost: len(at.Lost), Orphaned: at.Orphaned,
+		Crash{Moved: len(at.Moved), Kept: len(at.Kept), Both: len(at.Both), Lost: len(at.Lost), Orphaned: len(at.Orphans),
 			Messages: left})
 	r.say.line("round %s: %s: %d done, %d not yet, %d half, %d orphaned, %d messages left", number, what, len(at.Moved),
-		len(at.Kept), len(at.Both), at.Orphaned, left)
+		len(at.Kept), len(at.Both), len(at.Orphans), left)
 	return nil
 }
 

@@ -206,12 +206,15 @@ func (t lakeTable) drop(ctx context.Context, path string) error {
 // tasks does the tasks of a batch that are not committed yet. A task is a directory in that of the tasks, which gets
 // there by one rename; a batch's directory is that of its tasks.
 func (t lakeTable) tasks(ctx context.Context, b lakeBatch) error {
+	// 409: an earlier attempt, or another worker now, made the directory.
 	if _, err := t.fs.NewDirectoryClient(b.temporary()+"/tasks").Create(ctx, nil); err != nil &&
 		statusOf(err) != http.StatusConflict {
 		return err
 	}
 	for task := range lakeTasks {
 		target := fmt.Sprintf("%s/tasks/task-%d", b.temporary(), task)
+		// The rename is the commit of a task: if the target is there, it is complete, and doing it again would replace
+		// files that a reader may have open.
 		if done, err := t.exists(ctx, target); done || err != nil {
 			if err != nil {
 				return err
@@ -222,10 +225,13 @@ func (t lakeTable) tasks(ctx context.Context, b lakeBatch) error {
 		if err != nil {
 			return err
 		}
+		// Each attempt writes to a directory of its own. A shared one could hold files of a worker that is thought to be
+		// dead, and the rename would publish them.
 		attempt := b.temporary() + "/attempts/" + uuid.NewString()
 		if _, err := t.fs.NewDirectoryClient(attempt).Create(ctx, nil); err != nil {
 			return err
 		}
+		// In order of names, so that a point's n-th hit is the same file in each run.
 		for _, path := range slices.Sorted(maps.Keys(files)) {
 			if err := fault.Point(pointLakeWrite); err != nil {
 				return err
@@ -240,6 +246,8 @@ func (t lakeTable) tasks(ctx context.Context, b lakeBatch) error {
 		if err := fault.Point(pointLakeTask); err != nil {
 			return err
 		}
+		// One rename moves the whole directory. If two workers come here together, the second finds the target and its
+		// attempt stays, until drop removes the temporary directory.
 		if _, err := t.rename(ctx, attempt, target); err != nil {
 			return err
 		}
@@ -250,23 +258,24 @@ func (t lakeTable) tasks(ctx context.Context, b lakeBatch) error {
 	return nil
 }
 
-// batches returns the sizes of the files of all batches that a reader sees, by batch and path in it.
-func (t lakeTable) batches(ctx context.Context) (map[string]map[string]int64, int, error) {
-	seen, left := map[string]map[string]int64{}, 0
+// batches returns the sizes of the files of all batches that a reader sees, by batch and path in it, and the
+// directories of batches that are still temporary.
+func (t lakeTable) batches(ctx context.Context) (seen map[string]map[string]int64, left []string, err error) {
+	seen = map[string]map[string]int64{}
 	pages := t.fs.NewListPathsPager(true, &filesystem.ListPathsOptions{Prefix: to.Ptr(tableFolder)})
 	for pages.More() {
 		page, err := pages.NextPage(ctx)
 		if notFound(err) {
-			return seen, 0, nil
+			return seen, nil, nil
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, err
 		}
 		for _, p := range page.Paths {
 			path := ptr.Value(p.Name)
 			if rest, ok := strings.CutPrefix(path, temporary+"/"); ok {
 				if strings.Count(rest, "/") == 0 {
-					left++
+					left = append(left, path)
 				}
 				continue
 			}
@@ -431,18 +440,19 @@ func (p *lakePattern) census(ctx context.Context, keys []entityKey, _ bool) (cen
 			c.Lost = append(c.Lost, k)
 		}
 	}
-	c.Orphaned = left
+	c.Orphans = left
 	return c, nil
 }
 
 // converged reports whether nothing temporary is left.
 func (p *lakePattern) converged(ctx context.Context) (bool, error) {
 	_, left, err := p.batches(ctx)
-	return left == 0, err
+	return len(left) == 0, err
 }
 
 // conclude reads all files, and counts what the reader saw meanwhile.
 func (p *lakePattern) conclude(ctx context.Context, _ *run) (problems []string, summary string, err error) {
+	// The reader ends first: it must not count what it sees of the files below.
 	p.stop()
 	for _, text := range slices.Sorted(maps.Keys(p.half)) {
 		problems = append(problems, "a reader saw "+text)
@@ -455,6 +465,7 @@ func (p *lakePattern) conclude(ctx context.Context, _ *run) (problems []string, 
 		pages := client.NewListPathsPager(true, &filesystem.ListPathsOptions{Prefix: to.Ptr(b.folder())})
 		for pages.More() {
 			page, err := pages.NextPage(ctx)
+			// A batch that was never committed has no directory; it is reported as a wrong number of files below.
 			if notFound(err) {
 				break
 			}
@@ -473,6 +484,7 @@ func (p *lakePattern) conclude(ctx context.Context, _ *run) (problems []string, 
 				if err = errors.Join(err, answer.Body.Close()); err != nil {
 					return nil, "", err
 				}
+				// The first element names the task. p.want has the paths below it: a file is the same whichever task wrote it.
 				_, path, _ := strings.Cut(strings.TrimPrefix(ptr.Value(e.Name), b.folder()+"/"), "/")
 				found[path] = string(text)
 			}
@@ -482,6 +494,7 @@ func (p *lakePattern) conclude(ctx context.Context, _ *run) (problems []string, 
 				len(want)))
 		}
 	}
+	// A reader that never looked while something was visible cannot have seen half a batch.
 	if len(p.want) > 0 && (p.looks == 0 || p.visible == 0) {
 		problems = append(problems, "the reader saw nothing: the run shows nothing")
 	}
@@ -499,4 +512,11 @@ func RunLakeWorker(ctx context.Context, _ *workers.Storage, app *workers.App, s 
 		return t.commit(ctx, m.Body)
 	}, s.Options()...)
 	return app.Run(ctx)
+}
+
+func (p *lakePattern) words() words {
+	return words{item: "batches that are to be committed, each of several files",
+		done:   "readers see all files of the batch",
+		notYet: "readers see nothing of the batch", lost: "readers see a part of the batch",
+		orphaned: "directories that stay below _temporary"}
 }

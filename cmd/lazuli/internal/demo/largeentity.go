@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -230,6 +231,7 @@ func (p *largePattern) census(ctx context.Context, keys []entityKey, _ bool) (ce
 			if err != nil {
 				return err
 			}
+			// place only reads c to choose a list. The append is what needs the lock: two items may choose the same one.
 			mu.Lock()
 			defer mu.Unlock()
 			*list = append(*list, k)
@@ -240,7 +242,7 @@ func (p *largePattern) census(ctx context.Context, keys []entityKey, _ bool) (ce
 		return c, err
 	}
 	var err error
-	c.Orphaned, err = p.orphans(ctx)
+	c.Orphans, err = p.orphans(ctx)
 	return c, err
 }
 
@@ -249,6 +251,7 @@ func (p *largePattern) place(ctx context.Context, c *census, k entityKey) (*[]en
 	kind := p.kind(k)
 	got, err := p.store.Get(ctx, largeentity.Key{PartitionKey: k.partition, RowKey: k.row})
 	switch {
+	// The entity points to a blob that is missing or has other bytes: its content cannot be read again.
 	case errors.Is(err, largeentity.ErrDamaged):
 		return &c.Lost, nil
 	case errors.Is(err, largeentity.ErrNotFound):
@@ -261,6 +264,7 @@ func (p *largePattern) place(ctx context.Context, c *census, k entityKey) (*[]en
 		return &c.Lost, nil
 	case err != nil:
 		return nil, err
+	// Compared with the page of the version that it claims to have: old pointers with new properties are a mix.
 	case !equalPages(got.Value, p.book.page(k, got.Value.Version)):
 		return &c.Changed, nil
 	case kind == "insert" && got.Value.Version == 1, kind == "replace" && got.Value.Version == 2:
@@ -274,29 +278,31 @@ func equalPages(a, b page) bool {
 		a.Started.Equal(b.Started)
 }
 
-// orphans counts blobs that no entity refers to, pointers without blobs, and reservations, by looking at table and
-// container without the role's own code.
-func (p *largePattern) orphans(ctx context.Context) (int, error) {
+// orphans returns the names of blobs that no entity refers to, pointers without blobs, and reservations, by looking at
+// table and container without the role's own code.
+func (p *largePattern) orphans(ctx context.Context) (list []string, err error) {
+	// Blobs first, then entities. A writer makes the blob before the pointer, so in the other order a write in between
+	// would show as an orphan.
 	blobs := map[string]bool{}
 	for pager := p.storage.Blobs.NewListBlobsFlatPager(p.container, nil); pager.More(); {
 		answer, err := pager.NextPage(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("list container %s: %w", p.container, err)
+			return nil, fmt.Errorf("list container %s: %w", p.container, err)
 		}
 		for _, b := range answer.Segment.BlobItems {
 			blobs[*b.Name] = true
 		}
 	}
-	n := 0
 	for pager := p.storage.Tables.NewClient(p.table).NewListEntitiesPager(nil); pager.More(); {
 		answer, err := pager.NextPage(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("read table %s: %w", p.table, err)
+			return nil, fmt.Errorf("read table %s: %w", p.table, err)
 		}
 		for _, entity := range answer.Entities {
-			var row struct{ LargeEntity string }
+			// Read with types of its own: if the role's parser had an error, role and census would agree on it.
+			var row struct{ PartitionKey, RowKey, LargeEntity string }
 			if err := json.Unmarshal(entity, &row); err != nil {
-				return 0, err
+				return nil, err
 			}
 			var pointers struct {
 				Reserved bool
@@ -304,27 +310,29 @@ func (p *largePattern) orphans(ctx context.Context) (int, error) {
 			}
 			if row.LargeEntity != "" {
 				if err := json.Unmarshal([]byte(row.LargeEntity), &pointers); err != nil {
-					return 0, err
+					return nil, err
 				}
 			}
+			// A reservation is an entity without parts that a writer makes first. One that is left after the end is a
+			// writer's that died and that the sweeper did not find.
 			if pointers.Reserved {
-				n++
+				list = append(list, "the reservation "+row.PartitionKey+"/"+row.RowKey)
 			}
 			for _, part := range pointers.Parts {
 				if !blobs[part.Blob] {
-					n++
+					list = append(list, "the pointer to "+part.Blob)
 				}
 				delete(blobs, part.Blob)
 			}
 		}
 	}
-	return n + len(blobs), nil
+	return append(list, slices.Sorted(maps.Keys(blobs))...), nil
 }
 
 // converged reports that no blob is orphaned. No process writes any more, so this does not change.
 func (p *largePattern) converged(ctx context.Context) (bool, error) {
-	n, err := p.orphans(ctx)
-	return n == 0, err
+	list, err := p.orphans(ctx)
+	return len(list) == 0, err
 }
 
 func (p *largePattern) conclude(ctx context.Context, _ *run) (problems []string, summary string, err error) {
@@ -332,6 +340,7 @@ func (p *largePattern) conclude(ctx context.Context, _ *run) (problems []string,
 	if err != nil {
 		return nil, "", err
 	}
+	// Entities without a message must stay as they were loaded: a sweeper that deletes too much would show here alone.
 	var touched []entityKey
 	for _, k := range p.kept {
 		got, err := p.store.Get(ctx, largeentity.Key{PartitionKey: k.partition, RowKey: k.row})
@@ -345,8 +354,8 @@ func (p *largePattern) conclude(ctx context.Context, _ *run) (problems []string,
 		problem("entities were not processed", all.Kept),
 		problem("entities that no message names changed", touched),
 	)
-	if all.Orphaned > 0 {
-		problems = append(problems, fmt.Sprintf("%d blobs, pointers or reservations are orphaned", all.Orphaned))
+	if len(all.Orphans) > 0 {
+		problems = append(problems, fmt.Sprintf("%d blobs, pointers or reservations are orphaned", len(all.Orphans)))
 	}
 	return problems, fmt.Sprintf("%d entities were inserted, replaced or deleted. Each is complete and what it should "+
 		"be; no blob is orphaned, no pointer dangles", len(p.items)), nil
@@ -372,7 +381,8 @@ func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *wo
 	workers.Queue(app, "large-entity", func(ctx context.Context, m *workers.Message[command]) error {
 		return m.Body.do(ctx, store, book)
 	}, s.Options()...)
-	return runSweeping(ctx, app, sweepBlobsEvery, func(ctx context.Context) { _, _ = store.Sweeper().Sweep(ctx) })
+	return runSweeping(ctx, storage, app, s, sweepBlobsEvery,
+		func(ctx context.Context) { _, _ = store.Sweeper().Sweep(ctx) })
 }
 
 // do is idempotent, as every message handler must be: it does not repeat finished work.
@@ -399,12 +409,18 @@ const sweepBlobsEvery = 200 * time.Millisecond
 
 // runSweeping runs an app and sweeps repeatedly at the same time. The role's timer would let one instance sweep, by a
 // lease that outlives a killed process for longer than a demonstration should take; sweepers are safe without it.
-func runSweeping(ctx context.Context, app *workers.App, longest time.Duration, sweep func(context.Context)) error {
+func runSweeping(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings,
+	longest time.Duration, sweep func(context.Context)) error {
 	sweeping, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for sweeping.Err() == nil {
-			sweep(sweeping)
+			if !s.Story {
+				sweep(sweeping)
+			} else if left, err := (queues{storage.Queues, s.Queue}).waiting(sweeping); left == 0 && err == nil {
+				// The end of the worker does not cut off a request whose effect is there: the story would lack it.
+				sweep(context.WithoutCancel(sweeping))
+			}
 			select {
 			case <-time.After(longest/2 + rand.N(longest/2)):
 			case <-sweeping.Done():
@@ -415,4 +431,12 @@ func runSweeping(ctx context.Context, app *workers.App, longest time.Duration, s
 	stop()
 	wg.Wait()
 	return err
+}
+
+func (p *largePattern) words() words {
+	return words{item: "entities that are to be inserted, replaced or deleted",
+		done:   "complete, in the new version, or deleted",
+		notYet: "complete, in the old version, or not there yet", lost: "gone, or a blob that it needs is gone",
+		orphaned: "blobs that no entity refers to, pointers without a blob, reservations",
+		changed:  "neither the old version nor the new one"}
 }

@@ -96,6 +96,7 @@ func (p *logPattern) load(_ context.Context, r *run) ([]entityKey, error) {
 			level = slog.LevelError
 		}
 		p.records[e.key] = logstore.Record{
+			// Times that grow with the index spread the records over several blobs; all in one second would make one blob.
 			Service: logService, Time: logBegin.Add(time.Duration(i) * logStep), Level: level, Message: e.key.String(),
 			ID: e.key.String(), Attrs: e.json,
 		}
@@ -108,7 +109,7 @@ func (p *logPattern) load(_ context.Context, r *run) ([]entityKey, error) {
 
 func (p *logPattern) message(k entityKey) ([]byte, error) { return json.Marshal(p.records[k]) }
 
-// seen are the lines that queries show, by their ids: how often, and the line.
+// seen are the lines that queries show, by what they say, which is their record's: how often, and the line.
 type seen struct {
 	times  int
 	record logstore.Record
@@ -126,7 +127,7 @@ func (p *logPattern) read(ctx context.Context) (map[string]seen, map[string][]ti
 		if err != nil {
 			return nil, nil, err
 		}
-		all[e.ID] = seen{all[e.ID].times + 1, e.Record}
+		all[e.Message] = seen{all[e.Message].times + 1, e.Record}
 		blobs[e.Blob] = append(blobs[e.Blob], e.Time)
 	}
 	return all, blobs, nil
@@ -139,8 +140,11 @@ func (p *logPattern) census(ctx context.Context, keys []entityKey, atEnd bool) (
 		return c, err
 	}
 	for _, k := range keys {
+		// A line in two blobs counts once if the reader shows it once: the ID in the record lets it drop the second copy.
+		// times counts what the reader shows.
 		got := all[k.String()]
 		switch {
+		// Before the end a missing line may still be in its message; at the end no message is left that could bring it.
 		case got.times == 0 && atEnd:
 			c.Lost = append(c.Lost, k)
 		case got.times == 0:
@@ -178,6 +182,7 @@ func (p *logPattern) conclude(ctx context.Context, _ *run) (problems []string, s
 	if err != nil {
 		return nil, "", err
 	}
+	// Each line of ours is counted above. More lines than records means that a line has an ID that was never logged.
 	if len(all) > len(p.records) {
 		problems = append(problems, fmt.Sprintf("%d lines that were not logged are shown", len(all)-len(p.records)))
 	}
@@ -203,11 +208,13 @@ func (p *logPattern) misplaced(ctx context.Context, lines map[string][]time.Time
 		for _, b := range answer.Segment.BlobItems {
 			blobs++
 			times := map[string]time.Time{}
+			// Names of metadata come back in the case in which the service or a proxy sent them.
 			for name, v := range b.Metadata {
 				if t, err := time.Parse(time.RFC3339Nano, ptr.Value(v)); err == nil {
 					times[strings.ToLower(name)] = t
 				}
 			}
+			// A reader skips blobs by these times without opening them: one line outside means that a query may miss it.
 			for _, at := range lines[*b.Name] {
 				if at.Before(times["starttime"]) || at.After(times["endtime"]) {
 					wrong++
@@ -217,4 +224,10 @@ func (p *logPattern) misplaced(ctx context.Context, lines map[string][]time.Time
 		}
 	}
 	return blobs, wrong, nil
+}
+
+func (p *logPattern) words() words {
+	return words{item: "records that are to become lines of a log", done: "a query shows the line once",
+		notYet: "a query does not show the line", half: "a query shows the line more than once",
+		lost: "at the end, no query shows the line", changed: "the line differs from its record"}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -33,7 +34,7 @@ func openOutbox(storage *workers.Storage, id string) (pattern, error) {
 }
 
 func (p *outboxPattern) points() []string {
-	return append(workers.OutboxPoints(), "workers/before-delete-message", "workers/after-delete-message")
+	return append(fault.PointsOf("outbox"), "workers/before-delete-message", "workers/after-delete-message")
 }
 func (p *outboxPattern) holdUp() string                 { return "outbox/after-read" }
 func (p *outboxPattern) concurrency() int               { return 8 }
@@ -152,6 +153,12 @@ func (p *outboxPattern) census(ctx context.Context, keys []entityKey, _ bool) (c
 	return c, nil
 }
 
+// quiet reports whether no message is on its way.
+func (p *outboxPattern) quiet(ctx context.Context) (bool, error) {
+	n, err := queues{p.storage.Queues, arrivals(p.queue)}.waiting(ctx)
+	return n == 0, err
+}
+
 // converged: every row's message has arrived, and none is left in the table.
 func (p *outboxPattern) converged(ctx context.Context) (bool, error) {
 	placed, arrived, err := p.both(ctx)
@@ -208,4 +215,11 @@ func noteArrival(s WorkerSettings) func(ctx context.Context, m *workers.Message[
 		return workers.Upsert(ctx, s.Archive,
 			&tables.Entity{PartitionKey: m.Body.PartitionKey, RowKey: m.Body.RowKey})
 	}
+}
+
+func (p *outboxPattern) words() words {
+	return words{item: "rows that are to be inserted, each with a message",
+		done:   "the row is there, and its message has arrived",
+		notYet: "neither the row nor its message", half: "the row without its message",
+		lost: "the message has arrived without its row"}
 }

@@ -24,6 +24,11 @@ type Report struct {
 	// Problems are violated invariants over all records, in words; empty means that all hold.
 	Problems []string
 	Took     time.Duration
+
+	// Story is that of the item which the run followed, nil without one.
+	Story *Story
+
+	words words
 }
 
 // Row is one round: a share of the items, and the deaths of the workers that worked on it.
@@ -41,6 +46,8 @@ type Row struct {
 	Recovered, Took time.Duration
 
 	kills   []kill
+	atKill  []census // for each of Crashes
+	end     census
 	settled bool
 }
 
@@ -50,7 +57,7 @@ type Crash struct{ Moved, Kept, Both, Lost, Orphaned, Messages int }
 
 func (r *Row) set(c census) {
 	r.OK, r.Lost, r.Duplicated, r.Changed, r.Stuck, r.Orphaned = len(c.Moved), len(c.Lost), len(c.Both), len(c.Changed),
-		len(c.Kept), c.Orphaned
+		len(c.Kept), len(c.Orphans)
 	r.settled = true
 }
 
@@ -58,7 +65,7 @@ func (r *Row) verdict() string {
 	if r.well() {
 		return fmt.Sprintf("all %d are correct", r.OK)
 	}
-	return fmt.Sprintf("%d of %d are correct, %d lost, %d duplicated, %d orphaned, %d stuck, %d changed", r.OK, r.Records,
+	return fmt.Sprintf("%d of %d are correct, %d lost, %d half, %d orphaned, %d stuck, %d changed", r.OK, r.Records,
 		r.Lost, r.Duplicated, r.Orphaned, r.Stuck, r.Changed)
 }
 
@@ -165,59 +172,94 @@ func listed(s []string) []string {
 	return s
 }
 
-// WriteTable prints one line for each round, and the sum.
+// WriteTable prints one line for each kill, what is wrong at the end, the sum, and what the words mean. No line has 100
+// characters.
 func (r *Report) WriteTable(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "\t\t\tat that moment:\t\t\t\t\tat the end:\t\t\t\t\t\t\t")
-	fmt.Fprintln(tw,
-		"items\tmessages\thit\tdone\thalf\tlost\torphaned\tmessages\tok\tlost\tduplicated\torphaned\tstuck\tchanged\trecovered\t  killed at")
-	for _, row := range r.Rows {
-		for i, k := range row.kills {
-			last := i == len(row.kills)-1
-			var share, end string
-			if i == 0 {
-				share = fmt.Sprintf("%d\t%d", row.Records, row.Messages)
-			} else {
-				share = "\t"
-			}
-			crash := "\t\t\t\t"
-			if i < len(row.Crashes) {
-				c := row.Crashes[i]
-				crash = fmt.Sprintf("%d\t%d\t%d\t%d\t%d", c.Moved, c.Both, c.Lost, c.Orphaned, c.Messages)
-			}
-			switch {
-			case last && row.settled:
-				end = fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%.1fs", row.OK, row.Lost, row.Duplicated, row.Orphaned, row.Stuck,
-					row.Changed, row.Recovered.Seconds())
-			case last:
-				end = "?\t?\t?\t?\t?\t?\t?"
-			default:
-				end = "\t\t\t\t\t\t"
-			}
-			point := k.point
-			switch {
-			case point == Frozen:
-				point = "(frozen with this many in-flight messages, continued after another worker finished)"
-			case i > 0:
-				point = "then " + point
-			}
-			fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t  %s\n", share, k.hit, crash, end, point)
-		}
+	p := &printer{w: w}
+	if r.Story != nil {
+		r.Story.write(p)
+		return p.err
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
+	frozen := r.writeKills(p)
+	r.writeWrong(p)
 	if r.Took == 0 { // The run did not come to its end.
-		_, err := fmt.Fprintf(w, "\nThe run was interrupted. Seed %d.\n", r.Seed)
-		return err
+		p.line("\nThe run was interrupted. Seed %d.", r.Seed)
+		return p.err
 	}
-	state := r.Summary + "; the queue and the poison queue are empty."
 	if err := r.Err(); err != nil {
-		state = "NOT every invariant holds; see below."
+		p.line("\nNOT every invariant holds; see below.")
+	} else {
+		p.line("")
+		p.paragraph("", r.Summary+"; the queue and the poison queue are empty.")
 	}
 	if r.NodesKilled > 0 {
-		state += fmt.Sprintf("\nNodes of the cluster were killed %d times meanwhile.", r.NodesKilled)
+		p.line("Nodes of the cluster were killed %d times meanwhile.", r.NodesKilled)
 	}
-	_, err := fmt.Fprintf(w, "\n%s\nSeed %d, %.1fs.\n", state, r.Seed, r.Took.Seconds())
-	return err
+	p.line("Seed %d, %.1fs.", r.Seed, r.Took.Seconds())
+	r.words.legend(p, frozen)
+	return p.err
+}
+
+// writeKills prints a line for each kill: the state at that moment, and on the last line of a round how it ended.
+func (r *Report) writeKills(p *printer) (frozen bool) {
+	if p.err != nil {
+		return false
+	}
+	tw := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "killed at\thit\titems\tput\tdone"+r.words.columns()+"\tleft\tok\ttook")
+	for _, row := range r.Rows {
+		kills := row.kills
+		if len(kills) == 0 {
+			kills = []kill{{point: "(no kill)"}}
+		}
+		for i, k := range kills {
+			cells := []any{k.point, k.hit, row.Records, row.Messages}
+			frozen = frozen || k.point == Frozen
+			switch {
+			case k.hit == 0:
+				cells[1] = ""
+			case k.point == Frozen:
+				cells[0] = "(frozen)"
+			case i > 0: // the round's numbers stand in its first line
+				cells = []any{"+ " + k.point, k.hit, "", ""}
+			}
+			if i < len(row.Crashes) {
+				c := row.Crashes[i]
+				cells = append(append(append(cells, c.Moved), r.words.cells(c)...), c.Messages)
+			} else {
+				cells = append(append(append(cells, ""), r.words.cells(Crash{})...), "")
+			}
+			switch last := i == len(kills)-1; {
+			case last && row.settled:
+				cells = append(cells, row.OK, fmt.Sprintf("%.1fs", row.Recovered.Seconds()))
+			case last:
+				cells = append(cells, "?", "?")
+			}
+			fmt.Fprintln(tw, strings.TrimRight(strings.Join(texts(cells), "\t"), "\t"))
+		}
+	}
+	p.err = tw.Flush()
+	return frozen
+}
+
+// texts are cells as text.
+func texts(cells []any) (list []string) {
+	for _, c := range cells {
+		list = append(list, fmt.Sprint(c))
+	}
+	return list
+}
+
+// writeWrong says what is wrong at the end of rounds.
+func (r *Report) writeWrong(p *printer) {
+	wrong := false
+	for _, row := range r.Rows {
+		if row.settled && !row.well() {
+			p.paragraph("", "WRONG at the end of the round "+row.Point+": "+row.verdict())
+			wrong = true
+		}
+	}
+	if !wrong && len(r.Rows) > 0 && r.Took > 0 {
+		p.line("\nAt the end of every round: 0 lost, 0 half, 0 orphaned, 0 stuck, 0 changed.")
+	}
 }

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,9 +46,18 @@ type SagaConfig struct {
 	// random; 0 means none.
 	Orders, Random int
 	Seed           uint64
+	// Story, if not 0, follows one order alone, counted from 1, and reports what happens to it. Every third one is
+	// refused. Points has one step at most; nil chooses it.
+	Story int
 	// Patience bounds a round. 0 means 2 min.
 	Patience time.Duration
-	Keep     bool
+	// Keep, Kept and Step are those of Config.
+	Keep bool
+	Kept func(names []string)
+	Step func(ctx context.Context, next string) error
+	// visibility is that of the workers of a story, whose effects must not come twice because the machine is slow. 0 means
+	// 2 s until the kill.
+	visibility time.Duration
 	// Progress and Show are those of Config.
 	Progress io.Writer
 	Show     func(text string)
@@ -79,12 +89,16 @@ type SagaRow struct {
 	Half                      []string
 	Kills                     int
 	Took                      time.Duration
+
+	first int // the number of the first order, counted from 0
 }
 
 // SagaReport is the result of a run.
 type SagaReport struct {
 	Seed uint64
 	Rows []SagaRow
+	// Story is that of the order which the run followed, nil without one.
+	Story *Story
 }
 
 // problems are the orders that took effect by half, and rounds without orders.
@@ -134,8 +148,14 @@ func (r *SagaReport) JSON() any {
 
 // WriteTable prints one line for each round, and the sum.
 func (r *SagaReport) WriteTable(w io.Writer) error {
+	if r.Story != nil {
+		p := &printer{w: w}
+		r.Story.write(p)
+		return p.err
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "ROUND\tKILLS\tORDERS\tDONE\tCOMPENSATED\tHALF\tTOOK")
+	// A row for the sum: one look at "all" must show whether any order is half done.
 	var sum SagaRow
 	half := 0
 	for _, row := range r.Rows {
@@ -149,8 +169,27 @@ func (r *SagaReport) WriteTable(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "seed %d\n", r.Seed)
-	return err
+	p := &printer{w: w}
+	p.line("seed %d\n\nWords:", r.Seed)
+	p.entry("DONE", sagaDone)
+	p.entry("COMPENSATED", sagaCompensated)
+	p.entry("HALF", "anything in between; never allowed")
+	p.entry("KILLS", "workers that were killed; messages were delivered twice besides, and leases broken")
+	return p.err
+}
+
+// What the ends of an order mean.
+const (
+	sagaDone        = "reserved, charged, with a receipt, and moved to the other table"
+	sagaCompensated = "refused at the last step: the charge is refunded, the reservation released, no receipt is left"
+)
+
+func (r *SagaReport) counts() (items, damaged int) {
+	for _, row := range r.Rows {
+		items += row.Orders
+		damaged += len(row.Half)
+	}
+	return items, damaged
 }
 
 // sagaRun is a demonstration of the saga at work.
@@ -164,16 +203,20 @@ type sagaRun struct {
 	payments map[string]map[string]bool // kinds by order
 	report   SagaReport
 	say      *progress
+	teller   *storyteller // nil without a story
 }
 
 // Saga runs the demonstration of the saga. The report is complete as far as the run came, also when an error is
 // returned.
 func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
-	if c.Points == nil {
-		c.Points = SagaPoints()
-	}
 	if c.Orders == 0 {
 		c.Orders = 12
+	}
+	if err := c.checkStory(); err != nil {
+		return nil, err
+	}
+	if c.Points == nil {
+		c.Points = SagaPoints()
 	}
 	if c.Patience == 0 {
 		c.Patience = 2 * time.Minute
@@ -189,6 +232,13 @@ func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 			Archive:  "LazuliDemoSold" + id,
 			Payments: "lazuli-demo-payments-" + id, Receipts: "lazuli-demo-receipts-" + id, Visibility: 2 * time.Second}}
 	r.saga = sagaOf(storage, r.settings)
+	if c.Story > 0 {
+		if r.teller, err = newSagaTeller(r.settings, id); err != nil {
+			return nil, err
+		}
+		defer r.teller.close()
+		r.settings.Visibility = cmp.Or(c.visibility, r.settings.Visibility)
+	}
 	if err := r.saga.Create(ctx); err != nil {
 		return nil, err
 	}
@@ -200,7 +250,11 @@ func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 		return nil, err
 	}
 	r.client = hub.Client()
-	if !c.Keep {
+	if c.Keep {
+		defer func() {
+			err = errors.Join(err, (&Config{Kept: c.Kept}).reportKept(ctx, storage, id))
+		}()
+	} else {
 		defer func() {
 			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
@@ -260,6 +314,12 @@ func (r *sagaRun) rounds(ctx context.Context) error {
 		if len(points) > 0 {
 			name = strings.Join(points, ", ")
 		}
+		if r.Step != nil {
+			err := r.Step(ctx, fmt.Sprintf("round %d/%d: orders are placed; workers are killed: %s", i+1, all, name))
+			if err != nil {
+				return err
+			}
+		}
 		r.say.update("round %d/%d: workers are killed: %s", i+1, all, name)
 		err := r.round(ctx, fmt.Sprintf("r%d-", i), name, r.Orders,
 			func(ctx context.Context, row *SagaRow) error {
@@ -287,7 +347,15 @@ func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int,
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("%s: not over after %v", name, r.Patience))
 	defer cancel()
 	row := SagaRow{Round: name, Orders: orders}
-	for i := range orders {
+	if r.teller != nil {
+		row.first, row.Orders = r.Story-1, 1
+		r.teller.follow(fmt.Sprint(prefix, row.first))
+		r.teller.note(Event{From: storyProgram, To: sagaHistory, Text: "starts the workflow of an order",
+			kind: laneKinds["table"]})
+	}
+	for i := row.first; i < row.first+row.Orders; i++ {
+		// Every third payment is refused, so that each round has orders that end and orders that are compensated. census
+		// expects the same third.
 		o := saga.Order{ID: fmt.Sprint(prefix, i), Item: "tea", Refused: i%3 == 2}
 		text, err := json.Marshal(o)
 		if err != nil {
@@ -297,8 +365,11 @@ func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int,
 			return err
 		}
 	}
-	if err := r.duplicate(ctx); err != nil {
-		return err
+	// Duplicates would be arrows in the story that the reader cannot explain.
+	if r.teller == nil {
+		if err := r.duplicate(ctx); err != nil {
+			return err
+		}
 	}
 	if err := work(ctx, &row); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -308,6 +379,7 @@ func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int,
 	}
 	row.Took = time.Since(began)
 	r.report.Rows = append(r.report.Rows, row)
+	r.endStory(&row)
 	r.say.line("%s: %d done, %d compensated, %d half, %v", name, row.Done, row.Compensated, len(row.Half),
 		row.Took.Round(time.Millisecond))
 	return nil
@@ -316,21 +388,40 @@ func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int,
 func (r *sagaRun) start(plan string) (*child, error) {
 	s := r.settings
 	s.Fault = plan
+	if r.teller != nil {
+		if plan == "" {
+			s.Visibility = longLease
+		}
+		var err error
+		if s.ConnectionString, err = r.teller.connection(); err != nil {
+			return nil, err
+		}
+	}
 	return startChild(r.Worker(s))
 }
 
 // kill runs workers that are killed at the points, and one that finishes.
 func (r *sagaRun) kill(ctx context.Context, row *SagaRow, points []string) error {
 	for _, p := range points {
-		worker, err := r.start(kill{p, 1 + r.random.IntN(6)}.String())
+		// The n-th time that a worker comes to the point: otherwise only the first order would ever be killed there.
+		hit := 1 + r.random.IntN(6)
+		if r.teller != nil {
+			hit = storyHit
+		}
+		worker, err := r.start(kill{p, hit}.String())
 		if err != nil {
 			return err
 		}
 		if err := worker.waitForKill(ctx); err != nil {
 			return err
 		}
+		// Counted before the disturbance: the worker is dead, whatever fails next.
 		row.Kills++
-		if err := r.disturb(ctx); err != nil {
+		disturb := r.disturb
+		if r.teller != nil {
+			disturb = func(ctx context.Context) error { return errors.Join(r.noteKill(ctx, p, row), r.breakLeases(ctx)) }
+		}
+		if err := disturb(ctx); err != nil {
 			return err
 		}
 	}
@@ -339,6 +430,8 @@ func (r *sagaRun) kill(ctx context.Context, row *SagaRow, points []string) error
 
 // freeze stops a worker in the middle of a commit until another one has finished its work, and lets it go on then.
 func (r *sagaRun) freeze(ctx context.Context, row *SagaRow) error {
+	// Before the commit the worker has done the step and has not written it. Once it goes on, its commit must fail:
+	// another worker has moved the history.
 	const point = "durable/before-commit"
 	hit := 1 + r.random.IntN(6)
 	worker, err := r.start(fmt.Sprintf("%s=say@%d,%s=stop@%d", point, hit, point, hit))
@@ -355,12 +448,14 @@ func (r *sagaRun) freeze(ctx context.Context, row *SagaRow) error {
 	if err != nil {
 		return err
 	}
+	// Breaks the leases, as their end would, so that the other worker need not wait for it.
 	if err := r.disturb(ctx); err != nil {
 		return err
 	}
 	if err := r.finish(ctx, row); err != nil {
 		return err
 	}
+	// Only after the other worker has finished all orders: every write of this one is now stale.
 	if err := worker.thaw(); err != nil {
 		return err
 	}
@@ -378,8 +473,10 @@ func (r *sagaRun) killAtRandom(ctx context.Context, row *SagaRow) error {
 			}
 		}
 	}()
+	// A tenth is left for the end without kills: with a kill every second or two the last orders might never finish.
 	for left := row.Orders; left > row.Orders/10; {
 		i := r.random.IntN(len(list))
+		// The first one or two times there is no worker to kill yet, and the loop only starts them.
 		if list[i] != nil {
 			list[i].Kill()
 			row.Kills++
@@ -396,6 +493,7 @@ func (r *sagaRun) killAtRandom(ctx context.Context, row *SagaRow) error {
 			return err
 		}
 		select {
+		// Long enough for a worker to begin, and to be killed at another step each time.
 		case <-time.After(time.Second + time.Duration(r.random.Int64N(int64(2*time.Second)))):
 		case <-ctx.Done():
 			return context.Cause(ctx)

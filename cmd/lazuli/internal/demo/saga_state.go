@@ -28,17 +28,21 @@ func (r *sagaRun) disturb(ctx context.Context) error {
 // duplicate puts a copy of messages that are visible now.
 func (r *sagaRun) duplicate(ctx context.Context) error {
 	hub := strings.ToLower(r.settings.Hub)
+	// All queues of the hub: work items and the messages to orchestrations may both come twice.
 	names := []string{hub + "-workitems"}
 	for i := range partitions {
 		names = append(names, fmt.Sprintf("%s-control-%02d", hub, i))
 	}
 	for _, name := range names {
 		q := r.storage.Queues.NewQueueClient(name)
+		// Peek leaves the originals visible with their receipts; a dequeue would hide the message that is to compete with
+		// its copy.
 		got, err := q.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
 		if err != nil {
 			return fmt.Errorf("look into %s: %w", name, err)
 		}
 		for i, m := range got.Messages {
+			// A third: enough that each kind of message is copied, and few enough that the copies do not become the load.
 			if i%3 != 0 {
 				continue
 			}
@@ -72,6 +76,8 @@ func (r *sagaRun) breakLeases(ctx context.Context) error {
 
 // census says of each order of a round whether it took effect wholly, or not at all.
 func (r *sagaRun) census(ctx context.Context, prefix string, row *SagaRow) error {
+	// Read from tables, queue and blobs, not from the history: a step that the history has and the store does not is what
+	// is searched for.
 	orders, err := r.entities(ctx, r.settings.Orders)
 	if err != nil {
 		return err
@@ -80,22 +86,14 @@ func (r *sagaRun) census(ctx context.Context, prefix string, row *SagaRow) error
 	if err != nil {
 		return err
 	}
-	receipts := map[string]bool{}
-	for pager := r.storage.Blobs.NewListBlobsFlatPager(r.settings.Receipts, nil); pager.More(); {
-		page, err := pager.NextPage(ctx)
-		if err != nil {
-			return err
-		}
-		for _, b := range page.Segment.BlobItems {
-			if *b.Properties.ContentLength > 0 { // An empty one was withdrawn.
-				receipts[strings.TrimSuffix(*b.Name, ".txt")] = true
-			}
-		}
+	receipts, err := r.receipts(ctx)
+	if err != nil {
+		return err
 	}
 	if err := r.collectPayments(ctx); err != nil {
 		return err
 	}
-	for i := range row.Orders {
+	for i := row.first; i < row.first+row.Orders; i++ {
 		id := fmt.Sprint(prefix, i)
 		instance, err := r.client.Get(ctx, id)
 		if err != nil {
@@ -103,6 +101,8 @@ func (r *sagaRun) census(ctx context.Context, prefix string, row *SagaRow) error
 		}
 		paid := r.payments[id]
 		refused := i%3 == 2
+		// The whole state as one text, compared with the two texts that are allowed. Anything between them is half, and
+		// prints as it is.
 		is := fmt.Sprintf("%s %s: reserved %t, archived %t, receipt %t, charged %t, refunded %t", id, instance.Output,
 			orders[id], archived[id], receipts[id], paid["charge"], paid["refund"])
 		switch is {
@@ -115,11 +115,29 @@ func (r *sagaRun) census(ctx context.Context, prefix string, row *SagaRow) error
 			row.Half = append(row.Half, is)
 			continue
 		}
+		// A whole outcome can be the wrong one: a refused order that is done, or a compensated one that was not refused.
 		if !refused {
 			row.Half = append(row.Half, is+", and should not be")
 		}
 	}
 	return nil
+}
+
+// receipts returns the orders that have a receipt.
+func (r *sagaRun) receipts(ctx context.Context) (map[string]bool, error) {
+	receipts := map[string]bool{}
+	for pager := r.storage.Blobs.NewListBlobsFlatPager(r.settings.Receipts, nil); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range page.Segment.BlobItems {
+			if *b.Properties.ContentLength > 0 { // An empty one was withdrawn.
+				receipts[strings.TrimSuffix(*b.Name, ".txt")] = true
+			}
+		}
+	}
+	return receipts, nil
 }
 
 func (r *sagaRun) entities(ctx context.Context, table string) (map[string]bool, error) {
@@ -162,6 +180,8 @@ func (r *sagaRun) collectPayments(ctx context.Context) error {
 			if r.payments[p.Order] == nil {
 				r.payments[p.Order] = map[string]bool{}
 			}
+			// A key, not a counter: payments are delivered at least once, and their key makes them idempotent for the
+			// receiver.
 			r.payments[p.Order][p.Kind] = true
 			if _, err := q.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil); err != nil {
 				return err

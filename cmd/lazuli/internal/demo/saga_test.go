@@ -75,21 +75,20 @@ func runSagaVariant(text string) int {
 
 func sagaConfig(t *testing.T, forgets bool, points ...string) SagaConfig {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return SagaConfig{ConnectionString: lazulitest.Start(t).ConnectionString(), Points: points, Seed: 1,
-		Patience: 5 * time.Minute,
-		Worker: func(s SagaSettings) *exec.Cmd {
-			text, err := json.Marshal(sagaVariant{s, forgets})
-			if err != nil {
-				t.Error(err)
-			}
-			cmd := exec.Command(self)
-			cmd.Env = append(os.Environ(), sagaEnv+"="+string(text))
-			return cmd
-		}}
+		Patience: 5 * time.Minute, Worker: sagaVariantWorker(forgets)}
+}
+
+func sagaVariantWorker(forgets bool) func(SagaSettings) *exec.Cmd {
+	return func(s SagaSettings) *exec.Cmd {
+		text, err := json.Marshal(sagaVariant{s, forgets})
+		if err != nil {
+			panic(err)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), sagaEnv+"="+string(text))
+		return cmd
+	}
 }
 
 func TestSaga(t *testing.T) {
@@ -98,12 +97,12 @@ func TestSaga(t *testing.T) {
 	if canFreeze {
 		c.Points = append(c.Points, Frozen)
 	}
-	c.Pairs, c.SamplePairs = true, 2
+	c.Pairs, c.SamplePairs = true, sample()
 	report, err := Saga(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(report.Rows); n != len(c.Points)+2 {
+	if n := len(report.Rows); n != len(c.Points)+sample() {
 		t.Errorf("%d rounds", n)
 	}
 	for _, row := range report.Rows {

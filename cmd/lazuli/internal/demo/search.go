@@ -30,9 +30,14 @@ const (
 // searchFields are the fields of the index of the demonstration.
 const searchFields = "Name:text,Party:keyword,PartitionKey:keyword"
 
-// Search runs the demonstration of a full-text index.
+// Search runs the demonstration of a full-text index. A story is fed by messages: how far the index has followed the
+// table's changes by the time of a kill is chance.
 func Search(ctx context.Context, c Config) (*Report, error) {
-	return demonstrate(ctx, c, openSearch(c.ConnectionString, ""))
+	feed := ""
+	if c.Story > 0 {
+		feed = searchByKeys
+	}
+	return demonstrate(ctx, c, openSearch(c.ConnectionString, feed))
 }
 
 // SearchPoints returns what a run visits by default.
@@ -128,6 +133,8 @@ const (
 // verify compares the index with the table: through the worker that has it open, or in a copy of the folder, which
 // leaves what the next worker has to recover.
 func (p *searchPattern) verify(ctx context.Context) (r searchapi.Report, err error) {
+	// A worker that runs holds the lock of the folder, so only it can answer. Without one the folder is read from a copy:
+	// opening it would do the recovery that the next worker is to be tested with.
 	if r, err = p.ask(ctx); err == nil {
 		return r, nil
 	}
@@ -141,6 +148,7 @@ func (p *searchPattern) verify(ctx context.Context) (r searchapi.Report, err err
 	}
 	x, err := searchproc.Open(searchproc.Config{Folder: filepath.Join(folder, searchIndexFolder),
 		ConnectionString: p.account})
+	// Killed before the first commit; the empty report means that everything differs.
 	if errors.Is(err, searchproc.ErrNoIndex) {
 		return r, nil
 	}
@@ -198,8 +206,11 @@ func (p *searchPattern) census(ctx context.Context, keys []entityKey, atEnd bool
 	for _, k := range keys {
 		mine[k] = true
 		now := stored[k]
+		// Compared with the state after the change first: some changes leave a record that equals the one before.
 		done := sameState(now, p.after[k])
 		switch {
+		// Three steps: what the table has, then whether the index agrees with it, then how far the change is. A table that
+		// is wrong is damage whatever the index says.
 		case !done && !sameState(now, p.before[k]) && now != nil:
 			c.Changed = append(c.Changed, k)
 		case !done && now == nil && p.before[k] != nil:
@@ -215,11 +226,13 @@ func (p *searchPattern) census(ctx context.Context, keys []entityKey, atEnd bool
 	if atEnd {
 		for k := range wrong {
 			if !mine[k] {
-				c.Orphaned++
+				c.Orphans = append(c.Orphans, k.String())
 			}
 		}
-		if r.Different > len(r.Differences) {
-			c.Orphaned += r.Different - len(r.Differences)
+		// The report lists some differences and counts all. Those beyond the list may be orphans; counting them as such
+		// makes the run fail, which is the safe side.
+		for range r.Different - len(r.Differences) {
+			c.Orphans = append(c.Orphans, "a document beyond those listed")
 		}
 	}
 	return c, nil
@@ -240,6 +253,7 @@ func (p *searchPattern) conclude(ctx context.Context, _ *run) (problems []string
 	if err != nil {
 		return nil, "", err
 	}
+	// The index agreeing with the table is not enough: a worker that changes nothing would pass.
 	var wrong []entityKey
 	for k := range p.after {
 		if !sameState(stored[k], p.after[k]) {
@@ -267,6 +281,7 @@ func RunSearchWorker(ctx context.Context, storage *workers.Storage, app *workers
 		return err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
+	// The points around start and switch are passed only when an index is built again.
 	if strings.HasPrefix(s.Fault, "search-index/") && !strings.Contains(s.Fault, "-commit=") {
 		if err := x.Rebuild(ctx); err != nil {
 			return err
@@ -277,20 +292,18 @@ func RunSearchWorker(ctx context.Context, storage *workers.Storage, app *workers
 	}
 	workers.Queue(app, "records", func(ctx context.Context, m *workers.Message[indexCommand]) error {
 		k := entityKey{m.Body.PartitionKey, m.Body.RowKey}
+		// The table's log brings the change to the index; the message has only to change the record.
 		if err := w.change(ctx, k); err != nil || s.Kind == searchByChanges {
 			return err
 		}
+		// Build before Update: the first message finds no index, and Update needs one. An index that exists is left as it
+		// is.
 		if err := x.Build(ctx); err != nil {
 			return err
 		}
 		return x.Update(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row})
 	}, s.Options()...)
-	stop, err := serveSearch(x, s.Folder)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	return app.Run(ctx)
+	return runWithSearch(ctx, app, x, s.Folder)
 }
 
 // openSearchIndex opens the index of a worker. The worker dies as the program does that has the index.
@@ -322,4 +335,56 @@ func serveSearch(x http.Handler, folder string) (stop func(), err error) {
 		return nil, errors.Join(err, server.Close())
 	}
 	return func() { _ = server.Close() }, nil
+}
+
+func (p *searchPattern) words() words {
+	return words{item: "records that are to be inserted, changed or deleted",
+		done:   "the record and the index have the change",
+		notYet: "neither the record nor the index has the change", half: "the record and its document in the index disagree",
+		lost: "the record is gone, and should not be", orphaned: "documents that fit no record",
+		changed: "the record is neither as before nor as after its change"}
+}
+
+// runWithSearch runs a worker until ctx is done, and answers searches in its index meanwhile.
+func runWithSearch(ctx context.Context, app *workers.App, x *searchproc.Index, folder string) error {
+	stop, err := serveSearch(x, folder)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return app.Run(ctx)
+}
+
+// pointNaiveChanged is the step between the two writes of a worker that keeps an index without the role.
+var pointNaiveChanged = fault.Declare("naive-search/after-change")
+
+// searchWithoutMessage changes the record, deletes the message, and updates the index by itself.
+func searchWithoutMessage(ctx context.Context, storage *workers.Storage, app *workers.App,
+	s WorkerSettings) (err error) {
+	w, err := openRecords(storage, s)
+	if err != nil {
+		return err
+	}
+	x, err := openSearchIndex(s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	workers.Queue(app, "records", func(ctx context.Context, m *workers.Message[indexCommand]) error {
+		k := entityKey{m.Body.PartitionKey, m.Body.RowKey}
+		if err := x.Build(ctx); err != nil {
+			return err
+		}
+		if err := w.change(ctx, k); err != nil {
+			return err
+		}
+		if err := acknowledge(ctx, storage, s.Queue, m.Raw); err != nil {
+			return err
+		}
+		if err := fault.Point(pointNaiveChanged); err != nil {
+			return err
+		}
+		return x.Update(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row})
+	}, s.Options()...)
+	return runWithSearch(ctx, app, x, s.Folder)
 }

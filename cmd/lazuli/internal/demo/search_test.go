@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -80,14 +81,14 @@ func wrongSearch(do func(context.Context, *searchproc.Index, *recordStates, enti
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 180, Pairs: true,
-		SamplePairs: sample, Seed: seed(t), Patience: patience}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: check.Size(70, 180),
+		Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
 	report, err := Search(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != len(SearchPoints())+sample {
-		t.Errorf("%d rounds, want %d", len(report.Rows), len(SearchPoints())+sample)
+	if len(report.Rows) != len(SearchPoints())+sample() {
+		t.Errorf("%d rounds, want %d", len(report.Rows), len(SearchPoints())+sample())
 	}
 	half := 0
 	for _, row := range report.Rows {
@@ -104,8 +105,8 @@ func TestSearch(t *testing.T) {
 func TestSearchByKeys(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 90, Seed: seed(t),
-		Patience: patience}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: check.Size(60, 90),
+		Seed: seed(t), Patience: patience}
 	report, err := demonstrate(t.Context(), c, openSearch(a.ConnectionString, searchByKeys))
 	if err != nil {
 		t.Fatal(err)

@@ -158,6 +158,7 @@ func states(e entity) (before, after *tables.Entity, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// A change must move the record to another target, or it would not test the removal at the old one.
 	if after.Properties["Party"] == "Independent" {
 		after.Properties["Party"] = "Democrat"
 	} else {
@@ -188,6 +189,7 @@ func (p *indexPattern) loadStates(ctx context.Context, r *run) (work []entityKey
 	}
 	p.before, p.after = map[entityKey]*tables.Entity{}, map[entityKey]*tables.Entity{}
 	var stored []tables.Entity
+	// A record that is inserted by the run is not stored now; it still is an item of the work.
 	for _, e := range entities {
 		if p.before[e.key], p.after[e.key], err = states(e); err != nil {
 			return nil, err
@@ -278,12 +280,15 @@ func (p *indexPattern) census(ctx context.Context, keys []entityKey, atEnd bool)
 	for _, k := range keys {
 		now, half := stored[k], false
 		for _, t := range p.role.Message(tables.Key{PartitionKey: k.partition, RowKey: k.row}, p.before[k],
+			// A change touches up to two targets, the old and the new. Both are the item's own; a wrong target of no item is
+			// an orphan.
 			p.after[k]).Targets {
 			half = half || wrong[t]
 			mine[t] = true
 		}
 		done := sameState(now, p.after[k])
 		switch {
+		// The record itself comes first: if it is damaged, it does not matter what the index says.
 		case !done && !sameState(now, p.before[k]) && now != nil:
 			c.Changed = append(c.Changed, k)
 		case !done && now == nil && p.before[k] != nil:
@@ -297,9 +302,10 @@ func (p *indexPattern) census(ctx context.Context, keys []entityKey, atEnd bool)
 		}
 	}
 	if atEnd {
+		// Before the end a target of another item in work may differ for a moment.
 		for _, d := range differences {
 			if !mine[d.Target] {
-				c.Orphaned++
+				c.Orphans = append(c.Orphans, d.Target.PartitionKey+"/"+d.Target.RowKey)
 			}
 		}
 	}
@@ -349,6 +355,7 @@ func (p *indexPattern) conclude(ctx context.Context, r *run) (problems []string,
 			wrong = append(wrong, k)
 		}
 	}
+	// Counted by a scan of its own, not by the role: the summary should not repeat what Verify believes.
 	targets, err := tables.New[tables.Entity](p.storage.Tables, p.to)
 	if err != nil {
 		return nil, "", err
@@ -379,7 +386,7 @@ func RunTableIndexWorker(ctx context.Context, storage *workers.Storage, app *wor
 		}
 		return w.role.Handle(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}, targets)
 	}, s.Options()...)
-	return runSweeping(ctx, app, sweepIndexEvery, func(ctx context.Context) { _, _ = w.role.Sweep(ctx) })
+	return runSweeping(ctx, storage, app, s, sweepIndexEvery, func(ctx context.Context) { _, _ = w.role.Sweep(ctx) })
 }
 
 // recordStates are a worker's table and the records, whose states are computed when they are asked for: a worker that
@@ -453,4 +460,15 @@ func (w *indexWorker) targets(k entityKey) ([]tables.Key, error) {
 		return nil, err
 	}
 	return w.role.Message(tables.Key{PartitionKey: k.partition, RowKey: k.row}, before, after).Targets, nil
+}
+
+func (p *indexPattern) words() words {
+	w := words{item: "records that are to be inserted, changed or deleted",
+		done:   "the record and the other table have the change",
+		notYet: "neither of them has the change",
+		lost:   "the record is gone, and should not be", orphaned: "entities of the other table that fit no record",
+		changed: "the record is neither as before nor as after its change"}
+	w.half = map[string]string{IndexCopies: "the record and its copy disagree",
+		IndexLists: "the record and a list of keys disagree", IndexCounts: "the records and a count disagree"}[p.kindOfIndex]
+	return w
 }

@@ -24,6 +24,8 @@ func (p *archivePattern) insert(ctx context.Context, entities []entity, done fun
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for len(entities) > 0 {
+		// The records are in the order of their keys, so those of a partition stand together, and 100 are what a
+		// transaction may have.
 		n := 1
 		for n < len(entities) && n < 100 && entities[n].key.partition == entities[0].key.partition {
 			n++

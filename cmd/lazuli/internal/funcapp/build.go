@@ -33,9 +33,61 @@ func IsProject(dir string) bool {
 	return len(projects(dir)) > 0 && !isFile(dir, "worker.config.json")
 }
 
-// Build builds the .NET app of a folder of source, as Core Tools do, and returns the folder to start. Other folders are
-// returned as they are. noBuild: the output of an earlier build is started.
+// mavenProject is the file of a Java project, and mavenFolder that of its apps: the Maven plugin for Azure Functions
+// writes one for each appName, with a function.json for each function.
+const (
+	mavenProject = "pom.xml"
+	mavenFolder  = "target/azure-functions"
+)
+
+// isMaven reports whether a folder has the source of a Java app, rather than an app for a custom handler in Java, whose
+// functions have folders of their own.
+func isMaven(dir string) bool {
+	if !isFile(dir, mavenProject) || !isFile(dir, "host.json") {
+		return false
+	}
+	written, _ := filepath.Glob(filepath.Join(dir, "*", "function.json"))
+	return len(written) == 0 && !isFile(dir, "function_app.py") && !isFile(dir, "package.json")
+}
+
+// buildMaven is Build for a Java project.
+func buildMaven(ctx context.Context, dir string, noBuild bool, out io.Writer) (string, error) {
+	if !noBuild {
+		mvn, err := exec.LookPath("mvn")
+		if err != nil {
+			return "", fmt.Errorf("func start: %s has the source of a Java app, and there is no mvn on the path to build it: "+
+				"install Maven, or build elsewhere and start %s/NAME", dir, mavenFolder)
+		}
+		cmd := exec.CommandContext(ctx, mvn, "--quiet", "--batch-mode", "-DskipTests", "package")
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+		if err := cmd.Run(); err != nil {
+			return "", fmt.Errorf("func start: mvn -DskipTests package in %s: %w", dir, err)
+		}
+	}
+	apps, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(mavenFolder), "*", "host.json"))
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case len(apps) == 0 && noBuild:
+		return "", fmt.Errorf("func start: --no-build: %s has no app in %s; build it by `mvn -DskipTests package`", dir,
+			mavenFolder)
+	case len(apps) == 0:
+		return "", fmt.Errorf("func start: the build of %s writes no app to %s: the project needs the plugin "+
+			"azure-functions-maven-plugin with the goal package", dir, mavenFolder)
+	case len(apps) > 1:
+		return "", fmt.Errorf("func start: %s has %d apps in %s; start the folder of one", dir, len(apps), mavenFolder)
+	}
+	output := filepath.Dir(apps[0])
+	return output, copySettings(dir, output)
+}
+
+// Build builds the .NET or Java app of a folder of source, the former as Core Tools do, and returns the folder to
+// start. Other folders are returned as they are. noBuild: the output of an earlier build is started.
 func Build(ctx context.Context, dir string, noBuild bool, out io.Writer) (string, error) {
+	if isMaven(dir) {
+		return buildMaven(ctx, dir, noBuild, out)
+	}
 	if !IsProject(dir) {
 		return dir, nil
 	}

@@ -30,13 +30,14 @@ var Languages = []Language{
 	{"typescript", "node", "V4", ".ts", "npm install"},
 	{"python", "python", "V2", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"},
 	{"csharp", "dotnet-isolated", "", ".cs", "dotnet restore"},
+	{"java", "java", "", ".java", "mvn dependency:resolve"},
 }
 
 type Language struct{ Name, Runtime, Model, extension, install string }
 
 // Choose returns the index of the language that the flags name.
 func Choose(language, runtime string) (int, error) {
-	names := "python, javascript, typescript or csharp"
+	names := "python, javascript, typescript, csharp or java"
 	for _, name := range []string{language, runtime} {
 		if strings.EqualFold(name, "node") {
 			name = "javascript"
@@ -132,24 +133,29 @@ func TemplateNames() string {
 
 // New writes a function and says what it has done.
 func New(dir, name, template, level string) (string, error) {
+	// The language is read from the files that each kind of app has, as nothing in host.json names it. TypeScript before
+	// JavaScript by its tsconfig.json.
 	language := slices.IndexFunc(Languages, func(l Language) bool {
 		switch l.Name {
 		case "python":
 			return isFile(dir, "function_app.py")
 		case "csharp":
 			return IsProject(dir)
+		case "java":
+			return isFile(dir, mavenProject)
 		case "typescript":
 			return isFile(dir, "package.json") && isFile(dir, "tsconfig.json")
 		}
 		return isFile(dir, "package.json") && !isFile(dir, "tsconfig.json")
 	})
 	if !isFile(dir, "host.json") || language < 0 {
-		return "", fmt.Errorf("%s is not the folder of an app in Python (v2), JavaScript or TypeScript (v4) or C#: make "+
-			"one by `lazuli func init --language ...`", dir)
+		return "", fmt.Errorf("%s is not the folder of an app in Python (v2), JavaScript or TypeScript (v4), C# or Java: "+
+			"make one by `lazuli func init --language ...`", dir)
 	}
 	l := Languages[language]
+	// The name becomes an identifier in these languages, where a hyphen is not allowed.
 	pattern := `^[A-Za-z][A-Za-z0-9_-]{0,126}$`
-	if l.Name == "python" || l.Name == "csharp" {
+	if l.Name == "python" || l.Name == "csharp" || l.Name == "java" {
 		pattern = `^[A-Za-z][A-Za-z0-9_]{0,126}$`
 	}
 	if !regexp.MustCompile(pattern).MatchString(name) {
@@ -172,7 +178,8 @@ func New(dir, name, template, level string) (string, error) {
 	if level = strings.ToLower(level); !slices.Contains([]string{"anonymous", "function", "admin"}, level) {
 		return "", fmt.Errorf("--authlevel is %q, not anonymous, function or admin", level)
 	}
-	if l.Name == "python" {
+	if l.Name == "python" || l.Name == "java" {
+		// Each library has its own case of the names of levels.
 		level = strings.ToUpper(level)
 	} else if l.Name == "csharp" {
 		level = strings.ToUpper(level[:1]) + level[1:]
@@ -184,8 +191,11 @@ func New(dir, name, template, level string) (string, error) {
 	case l.Name == "python" && chosen == "durable":
 		target = filepath.Join(dir, name+l.extension)
 		needs = "; it needs the package azure-functions-durable: add it to requirements.txt and install it"
+	// One file for all functions: the new one is appended, and no file is made.
 	case l.Name == "python":
 		return "Added " + name + " to function_app.py", appendTo(filepath.Join(dir, "function_app.py"), name, text)
+	case l.Name == "java":
+		target = filepath.Join(dir, "src", "main", "java", "app", name+l.extension)
 	case l.Name == "csharp":
 		target = filepath.Join(dir, name+l.extension)
 	case chosen == "durable":
@@ -195,9 +205,11 @@ func New(dir, name, template, level string) (string, error) {
 		return "", err
 	}
 	if l.Name == "python" {
+		// A blueprint in a file of its own works only if the app registers it.
 		register := fmt.Sprintf("\n\nfrom %s import bp as %s_bp  # noqa: E402\n\napp.register_functions(%s_bp)\n", name, name,
 			name)
 		if err := appendTo(filepath.Join(dir, "function_app.py"), name+"_bp", register); err != nil {
+			// A file that nothing registers would look like a function that does not run.
 			return "", errors.Join(err, os.Remove(target))
 		}
 	}

@@ -18,7 +18,7 @@ import (
 const StorageFolder = ".lazuli"
 
 // StartStorage serves storage on Azurite's ports, for an app that says UseDevelopmentStorage=true.
-func StartStorage(ctx context.Context, dir string, log *slog.Logger) (*server.Stack, error) {
+func StartStorage(ctx context.Context, dir string, log *slog.Logger) (*server.Server, error) {
 	stack, err := server.StartContext(ctx, server.Config{Location: filepath.Join(dir, StorageFolder),
 		Blob: "127.0.0.1:10000", Queue: "127.0.0.1:10001", Table: "127.0.0.1:10002", Log: log})
 	if err != nil {
@@ -34,15 +34,15 @@ const watchPoll = 500 * time.Millisecond
 // unwatched are the folders of an app whose files are not its own.
 var unwatched = []string{"node_modules", ".git", ".venv", "venv", "env", "__pycache__", ".vscode", StorageFolder}
 
-// builds are the folders of a .NET project that a build writes.
-var builds = []string{"bin", "obj"}
+// builds are the folders of a .NET or Java project that a build writes.
+var builds = []string{"bin", "obj", "target"}
 
 // maxWatched bounds the files of an app that are looked at.
 const maxWatched = 20_000
 
 // filesState returns a hash of the names, sizes and times of an app's files.
 func filesState(dir string) (uint64, error) {
-	h, n, built := fnv.New64a(), 0, IsProject(dir)
+	h, n, built := fnv.New64a(), 0, IsProject(dir) || isMaven(dir)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -97,9 +97,11 @@ func Watch(ctx context.Context, dir string, log *slog.Logger, run func(context.C
 	}
 	for {
 		running, stop := context.WithCancel(ctx)
+		// Room for one value in both channels, so that neither goroutine hangs when this one has left.
 		ended := make(chan error, 1)
 		go func() { ended <- run(running) }()
 		next := make(chan error, 1)
+		// The watch begins together with the app: a change during a slow start must not be missed.
 		go func() {
 			var err error
 			state, err = changed(ctx, dir, state)
@@ -113,6 +115,8 @@ func Watch(ctx context.Context, dir string, log *slog.Logger, run func(context.C
 				log.Error(err.Error())
 				log.Info("waiting for a change of the files")
 			}
+			// An app that ended by itself, as by a syntax error, is started again only after a change: else it would fail in
+			// a loop.
 			err = <-next
 		case err = <-next:
 		}
@@ -120,6 +124,7 @@ func Watch(ctx context.Context, dir string, log *slog.Logger, run func(context.C
 			log.Info("files have changed; starting the app again")
 		}
 		stop()
+		// The old app must have ended before the new one takes its port.
 		if !over {
 			if runErr := <-ended; runErr != nil {
 				log.Error(runErr.Error())

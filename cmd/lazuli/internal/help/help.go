@@ -20,19 +20,16 @@ var VerbGroups = []struct {
 	title string
 	Verbs []string
 }{
-	{"Serve", []string{"serve", "open", "health", "top"}},
-	{"Data", []string{"blob", "queue", "table", "sas"}},
-	{"Workers", []string{"worker", "workers", "func", "durable"}},
-	{"Search", []string{"logs", "search"}},
-	{"Keep and move", []string{"backup", "restore", "export", "import", "fsck", "compact"}},
-	{"Set up", []string{"config", "account", "cert", "cluster"}},
-	{"Test", []string{"fault", "event", "demo", "bench"}},
-	{"More", []string{"version", "completion", "help"}},
+	{"Serve", []string{"serve", "open", "health", "top", "trace"}},
+	{"Data", []string{"blob", "queue", "table", "sas", "logs", "find", "search"}},
+	{"Workers", []string{"worker", "workers", "func", "durable", "jobs", "schedule"}},
+	{"Administration", []string{"config", "account", "cert", "cluster", "backup", "restore", "export", "import", "fsck",
+		"compact", "version", "completion", "help"}},
+	{"Tests", []string{"fault", "event", "demo", "bench"}},
 }
 
 // MainFlags are the flags that `lazuli --help` shows.
-var MainFlags = []string{"location", "in-memory", "services", "host", "blob-port", "accounts-file", "seed", "roles",
-	"config", "log-level"}
+var MainFlags = []string{"location", "in-memory", "host", "blob-port", "accounts-file", "config", "log-level"}
 
 // For shows the help of a command: that of the program is one screen, and flags of serve stand in groups.
 func For(root *cobra.Command) func(*cobra.Command, []string) {
@@ -58,8 +55,8 @@ func For(root *cobra.Command) func(*cobra.Command, []string) {
 }
 
 func rootHelp(w io.Writer, root *cobra.Command) {
-	fmt.Fprintf(w, "%s\n\nUsage:\n  lazuli [flags]           serve, on Azurite's ports, with the development account\n "+
-		" lazuli VERB [flags]\n", root.Long)
+	fmt.Fprintf(w, "%s\n\nUsage: lazuli [flags]         serve, on Azurite's ports, with the development account\n "+
+		"      lazuli VERB [flags]\n", root.Long)
 	for _, g := range VerbGroups {
 		fmt.Fprintf(w, "\n%s:\n", g.title)
 		for _, name := range g.Verbs {
@@ -137,6 +134,10 @@ var synonyms = map[string][]string{
 // misspelt verb is answered with the one that was meant.
 func Finish(cmd *cobra.Command) {
 	cmd.SuggestFor = append(cmd.SuggestFor, synonyms[cmd.Name()]...)
+	// An alias and not only a suggestion: in "list --json" the flag is refused before the word is looked at.
+	if cmd.Name() == "ls" && !cmd.HasAlias("list") {
+		cmd.Aliases = append(cmd.Aliases, "list")
+	}
 	console.FormatFlag(cmd)
 	target.CompleteNames(cmd)
 	switch check := cmd.Args; {
@@ -184,7 +185,13 @@ func unknownVerb(cmd *cobra.Command, word string) error {
 
 // UnknownFlag completes the flag library's error for an unknown flag: with the flags that have the same letters, or
 // else those at most two edits away.
+//
+// If cmd only has other verbs and a word stands before the flag, the word is the mistake: the flag is one of the verb
+// that was meant.
 func UnknownFlag(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasSubCommands() && !Places(cmd) {
+		return unknownVerb(cmd, words[0])
+	}
 	_, name, _ := strings.Cut(err.Error(), "--")
 	letters := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "") }
 	var near []string

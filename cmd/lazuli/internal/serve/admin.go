@@ -30,9 +30,13 @@ func (s *serving) startAdmin() (*admin.Server, error) {
 // adminOptions returns what the admin listener answers, as far as the configuration has it.
 func (s *serving) adminOptions() admin.Options {
 	c, b := s.config, &s.backend
+	// Accounts with secret keys need a token even on loopback: other users of the machine can connect there, and the
+	// dashboard signs.
 	s.adminToken, s.tokenMade = c.GuardAdmin()
 	o := admin.Options{Token: s.adminToken, Metrics: s.metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: s.log,
-		Ready: s.ready}
+		Ready: s.ready, Complete: s.complete}
+	// The listener answers before the services are up, so that /readyz says "not yet"; what needs them waits until the
+	// backend is there.
 	o.Backups, o.BackupToken = late(b, func(b Backend) admin.Backups { return b }), c.BackupToken
 	if c.AdminState {
 		o.State = late(b, func(b Backend) admin.State { return b })
@@ -45,6 +49,7 @@ func (s *serving) adminOptions() admin.Options {
 	}
 	if c.Events {
 		o.Events = late(b, Backend.Events)
+		// One node delivers events. The others say which one.
 		if c.Cluster.Enabled() {
 			o.EventsElsewhere = late(b, Backend.EventsElsewhere)
 		}
@@ -63,6 +68,7 @@ func (s *serving) adminOptions() admin.Options {
 		s.clock = &serverClock{services: b}
 		o.Clock = s.clock
 	}
+	// After the clock and the handlers above: the dashboard shows what they offer.
 	if c.Dashboard() {
 		s.requests = dashboard.NewRequests(s.clock.now())
 		o.UI = s.newDashboard(o)

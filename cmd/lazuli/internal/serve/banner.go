@@ -3,6 +3,8 @@ package serve
 import (
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +48,9 @@ func writeBanner(w io.Writer, b banner) {
 		if c.Serves(svc.Service.String()) && (!c.Silent || picked[svc.Service]) {
 			fmt.Fprintf(&out, "  %-7s%s\n", svc.Name, s.Blue(b.backend.URL(svc.Service, account)))
 		}
+	}
+	if others := machineAddresses(c.Host); len(others) > 0 && !c.Silent {
+		fmt.Fprintf(&out, "  %-7s%s  (the same ports)\n", "Also", strings.Join(others, ", "))
 	}
 	if url := b.backend.URL(wire.DataLake, account); url != "" && (!c.Silent || c.DataLake.Port == 0) {
 		fmt.Fprintf(&out, "  %-7s%s  (Data Lake)\n", "Dfs", s.Blue(url))
@@ -91,6 +96,38 @@ func (b banner) writeListening(out *strings.Builder, account string) {
 				strings.TrimSuffix(b.backend.URL(svc.Service, account), "/"+account))
 		}
 	}
+}
+
+// shownAddresses is the number of addresses that the banner shows: a host of containers has hundreds.
+const shownAddresses = 4
+
+// machineAddresses returns addresses under which other machines reach a server that listens on every address, 0.0.0.0
+// or ::, those of IPv4 first. It returns nil for another host, or if the system does not say.
+func machineAddresses(host string) (list []string) {
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !ip.IsUnspecified() {
+		return nil
+	}
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var six []string
+	for _, a := range found {
+		prefix, err := netip.ParsePrefix(a.String())
+		// Addresses of the link are of use only with the name of an interface.
+		if at := prefix.Addr(); err != nil || at.IsLoopback() || at.IsLinkLocalUnicast() {
+			continue
+		} else if at.Is4() {
+			list = append(list, at.String())
+		} else if ip.Is6() {
+			six = append(six, at.String())
+		}
+	}
+	if list = append(list, six...); len(list) > shownAddresses {
+		list = append(list[:shownAddresses], "...")
+	}
+	return list
 }
 
 func adminPaths(c *config.Result) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/sdk/hostrow"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -37,7 +38,7 @@ type Durable struct {
 }
 
 // startDurable serves workflows that are kept in an account of the stack, which is reached without a network.
-func startDurable(s *server.Stack, c *config.Config, sec *Security, metrics prometheus.Registerer, clock workers.Clock,
+func startDurable(s *server.Server, c *config.Config, sec *Security, metrics prometheus.Registerer, clock workers.Clock,
 	log *slog.Logger) (*Durable, error) {
 	account := c.Durable.Account
 	if account == "" {
@@ -63,7 +64,7 @@ func OpenDurable(storage *workers.Storage, c *config.Config, sec *Security, metr
 	clock workers.Clock, log *slog.Logger, checked bool) (*Durable, error) {
 	d := &Durable{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
 		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.TLS,
-		Logger: log, Hubs: c.Durable.Hubs, Open: checked}}
+		Logger: log, Hubs: c.Durable.Hubs, Open: checked, Heartbeat: hostrow.Every}}
 	if sec.oauth != nil {
 		d.options.Verify = func(ctx context.Context, token string) error {
 			return sec.oauth.VerifyFor(ctx, token, auth.SchedulerAudience, time.Now())

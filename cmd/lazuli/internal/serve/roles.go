@@ -19,9 +19,11 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/hostrow"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/adminhttp"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
@@ -64,18 +66,19 @@ const (
 )
 
 // start runs the roles that the configuration enables, over the stack's in-process transport.
-func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheus.Registerer, clock workers.Clock,
+func (r *serverRoles) start(s *server.Server, c *config.Config, metrics prometheus.Registerer, clock workers.Clock,
 	log *slog.Logger) error {
 	storage, err := inProcessStorage(s, r.account)
 	if err != nil {
 		return err
 	}
 	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout,
-		Clock: clock})
+		Clock: clock, Heartbeat: hostrow.Every})
 	r.set = &workerproc.Roles{App: app, Storage: storage, Config: c.Roles, Log: log, Creates: true,
 		SearchFolder: workerproc.ServerSearchFolder(c, r.account), SearchTables: func(x *searchproc.Config) {
 			x.InProcess, x.TablesURL = s.InProcess(), s.InProcessURL(wire.Table, r.account)
 		}}
+	// A cluster may still have to elect leaders, which a server alone never does.
 	limit := createTimeout
 	if c.Cluster.Enabled() {
 		limit = clusterCreateTimeout
@@ -83,8 +86,10 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	app.Use(otelfunc.Middleware())
+	// What was started is ended in the reverse order if a later step fails; after this block only set is left to close.
 	if r.traces, err = workerproc.StartTraces(ctx, "lazuli", log); err == nil {
 		if err = r.set.Add(ctx, c.Roles.Enabled); err == nil {
+			// The app ends by its own Stop, which lets handlers finish. The context here ends with the start.
 			err = app.Start(context.Background())
 		}
 		if err != nil {
@@ -95,6 +100,7 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 		return errors.Join(err, r.set.Close(ctx))
 	}
 	metrics.MustRegister(app.Collector())
+	// Stored last: handlers of the admin listener take the app from here while it starts.
 	r.app.Store(app)
 	log.Info("worker roles started", "roles", c.Roles.Enabled, "account", r.account)
 	return nil
@@ -119,7 +125,7 @@ func (r *serverRoles) restart(ctx context.Context, do func() error) error {
 }
 
 // workersHandler shows the state of the roles, as `lazuli workers` asks for it.
-func (r *serverRoles) workersHandler() http.Handler { return workers.NewHandler(r.app.Load()) }
+func (r *serverRoles) workersHandler() http.Handler { return adminhttp.NewHandler(r.app.Load()) }
 
 // searchHandler serves the index of the search-index role.
 func (r *serverRoles) searchHandler() http.Handler { return r.set.SearchHandler() }
@@ -136,7 +142,7 @@ func ofRoles(services *lateBackend, handler func(*serverRoles) http.Handler) htt
 }
 
 // inProcessStorage is an account of the stack as clients that use no connection and no credential.
-func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error) {
+func inProcessStorage(s *server.Server, account string) (*workers.Storage, error) {
 	retry := inProcessRetries
 	if s.Replicated() { // requests are answered 503 while a leader is elected
 		retry = policy.RetryOptions{MaxRetries: 10, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 3 * time.Second}
@@ -149,7 +155,7 @@ var inProcessRetries = policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time
 
 // workerBackend is a stack with what works on it, which stops first.
 type workerBackend struct {
-	*server.Stack
+	*server.Server
 	roles   *serverRoles // nil: none
 	durable *Durable     // nil: no workflows
 
@@ -159,7 +165,7 @@ type workerBackend struct {
 // Reset implements admin.State. Roles and workflows pause while it runs, and find what they need when it returns.
 func (b *workerBackend) Reset(ctx context.Context, scope server.Scope) (deleted map[wire.Service]int, err error) {
 	err = b.paused(ctx, func() (err error) {
-		deleted, err = b.Stack.Reset(ctx, scope)
+		deleted, err = b.Server.Reset(ctx, scope)
 		return err
 	})
 	return deleted, err
@@ -167,7 +173,7 @@ func (b *workerBackend) Reset(ctx context.Context, scope server.Scope) (deleted 
 
 // Restore implements admin.State, as Reset does.
 func (b *workerBackend) Restore(ctx context.Context, name string) error {
-	return b.paused(ctx, func() error { return b.Stack.Restore(ctx, name) })
+	return b.paused(ctx, func() error { return b.Server.Restore(ctx, name) })
 }
 
 // paused calls do while neither roles nor workflows run.
@@ -195,5 +201,5 @@ func (b *workerBackend) Stop(ctx context.Context) error {
 	if b.roles != nil {
 		err = errors.Join(err, b.roles.stop(ctx))
 	}
-	return errors.Join(err, b.Stack.Stop(ctx))
+	return errors.Join(err, b.Server.Stop(ctx))
 }

@@ -43,10 +43,12 @@ func newSecurity(c *config.Config, log *slog.Logger) (*Security, error) {
 			return nil, err
 		}
 	}
+	// A warning and no refusal: the file may be in a container's volume, whose modes are not the user's choice.
 	if secretfile.ReadableByAll(c.AccountsFile) {
 		log.Warn("every user of this machine can read the accounts file, and with it the keys; chmod 640 stops that",
 			"file", c.AccountsFile)
 	}
+	// Roles and the printed connection string use the first account.
 	if len(list) > 0 {
 		s.first = list[0].Name
 	}
@@ -54,6 +56,7 @@ func newSecurity(c *config.Config, log *slog.Logger) (*Security, error) {
 		return nil, err
 	}
 	switch {
+	// A PFX has certificate and key in one file, as Azurite takes them.
 	case c.PFX():
 		if s.TLS, err = devcert.ServerConfigPFX(c.Cert, c.Password); err != nil {
 			return nil, err
@@ -101,6 +104,8 @@ func (s *Security) trust(c *config.Config) error {
 		}
 		issuers = append(issuers, auth.Issuer{ID: o.Issuer, Keys: keys, Audiences: o.Audiences})
 	}
+	// Without an issuer bearer tokens are not accepted at all; an empty checker would accept none, too, but with another
+	// error.
 	if len(issuers) == 0 && !o.Basic {
 		return nil
 	}
@@ -112,6 +117,7 @@ func (s *Security) trust(c *config.Config) error {
 		}
 	}
 	var err error
+	// Basic accepts tokens without checking their signature, as Azurite does, and so replaces the issuers.
 	if o.Basic {
 		s.oauth = auth.NewBasicOAuth(roles)
 		return nil

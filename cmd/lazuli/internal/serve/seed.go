@@ -63,6 +63,7 @@ func addEvents(ctx context.Context, s *seed.Seed, b Backend, log *slog.Logger) e
 		return nil
 	}
 	m := b.Events()
+	// In a cluster each node reads the seed and one delivers events: the others are not misconfigured.
 	if err := b.EventsElsewhere(); m == nil && err != nil {
 		log.Info("the event subscriptions of the seed are left to the node that delivers events", "reason", err)
 		return nil
@@ -74,6 +75,7 @@ func addEvents(ctx context.Context, s *seed.Seed, b Backend, log *slog.Logger) e
 		_, err := m.Add(ctx, sub)
 		switch {
 		case err == nil, errors.Is(err, events.ErrExists):
+		// The webhook may be started by the same script, after the server.
 		case errors.Is(err, events.ErrHandshake):
 			log.Warn("a webhook of the seed does not confirm its event subscription; trying again", "subscription", sub.Name,
 				"err", err)

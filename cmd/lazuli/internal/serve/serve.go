@@ -13,8 +13,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
@@ -24,6 +27,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/observe/spans"
 	"github.com/lazuli-storage/lazuli/internal/server/seed"
 )
 
@@ -35,6 +39,8 @@ type Backend interface {
 	Path() string
 	// Ready returns nil while the services serve, and otherwise why they do not.
 	Ready() error
+	// Complete returns nil if the services serve and this node has complete copies, and otherwise what is missing.
+	Complete(ctx context.Context) error
 	// Stop lets running requests end until ctx is done, then closes everything.
 	Stop(ctx context.Context) error
 	// Transport carries requests to the services without a network.
@@ -165,7 +171,16 @@ func Run(ctx context.Context, c *config.Result, start Starter, stdout, stderr io
 // run starts the services and stops them when ctx is cancelled.
 func (s *serving) run(ctx context.Context, start Starter, stdout io.Writer, began time.Time) error {
 	c := s.config
-	b, err := start(ctx, &c.Config, s.sec, Options{s.metrics, s.log, s.requests.Observer(), s.wait, s.clock})
+	stopTraces, err := workerproc.StartTraces(ctx, "lazuli", s.log)
+	if err != nil {
+		return err
+	}
+	defer stopTraces()
+	observe := s.requests.Observer()
+	if p, on := otel.GetTracerProvider().(*sdktrace.TracerProvider); on { // the environment asks for traces
+		observe = observers(observe, spans.New(p).Observe)
+	}
+	b, err := start(ctx, &c.Config, s.sec, Options{s.metrics, s.log, observe, s.wait, s.clock})
 	if err != nil {
 		return err
 	}
@@ -177,6 +192,7 @@ func (s *serving) run(ctx context.Context, start Starter, stdout io.Writer, bega
 		login: s.loginURL(), took: time.Since(began)})
 	notifySystemd("READY=1", s.log)
 	defer s.startBackups(ctx, b)()
+	keepHistory := s.keepHistory(b)
 	if _, err := gctuner.ReleaseProgram(); err != nil {
 		s.log.Debug("the memory of the start could not be released", "err", err)
 	}
@@ -184,11 +200,24 @@ func (s *serving) run(ctx context.Context, start Starter, stdout io.Writer, bega
 	<-ctx.Done()
 	notifySystemd("STOPPING=1", s.log)
 	s.log.Info("stopping", "wait", c.ShutdownTimeout.String())
+	keepHistory() // while the folder is ours
 	if err := stop(b, c.ShutdownTimeout); err != nil {
 		return err
 	}
 	s.log.Info("stopped")
 	return nil
+}
+
+// keepHistory begins to keep the figures that the dashboard shows, and returns what ends it.
+func (s *serving) keepHistory(b Backend) (stop func()) {
+	if s.requests == nil {
+		return func() {}
+	}
+	folder := b.Path()
+	if s.config.InMemory {
+		folder = ""
+	}
+	return s.requests.KeepHistory(b, folder, s.log)
 }
 
 // loginURL returns the address at which a browser opens the dashboard with a token that was made at the start; "" if
@@ -212,6 +241,14 @@ func (s *serving) ready() error {
 		return fmt.Errorf("waiting for the cluster: %s", *reason)
 	}
 	return errStarting
+}
+
+// complete returns nil if the server is ready and has complete copies, and otherwise what is missing.
+func (s *serving) complete(ctx context.Context) error {
+	if b := s.backend.get(); b != nil {
+		return b.Complete(ctx)
+	}
+	return s.ready()
 }
 
 // applySeed creates what the seed has, if there is one.

@@ -38,6 +38,8 @@ func startStack(ctx context.Context, c *config.Config, sec *Security, o Options)
 		CopySources:    c.CopySources,
 		NATS: natsserver.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas,
+			// A NATS server of others may acknowledge before it syncs. With durability "sync" it has to prove that it does
+			// not, unless the user takes the risk.
 			Monitors: c.NATS.Monitors, Prove: c.NATS.URL != "" && !c.NATS.Unproven && c.Durability == config.Sync},
 		NATSTables: c.NATS.Tables(),
 		NATSBlobs:  c.NATS.Blobs(),
@@ -52,6 +54,8 @@ func startStack(ctx context.Context, c *config.Config, sec *Security, o Options)
 		func(name string) bool { return sec.accounts.Blob(name).Hierarchical }) {
 		sc.DataLake = c.DataLake.Address()
 	}
+	// Two clocks: the services run on the test's, while signatures are checked by the real one, as clients sign by
+	// theirs.
 	if o.clock != nil {
 		sc.Now, sc.ClientsNow = o.clock.Now, time.Now
 	}
@@ -61,6 +65,7 @@ func startStack(ctx context.Context, c *config.Config, sec *Security, o Options)
 	if !c.InMemory {
 		sc.Location = c.Location
 	}
+	// Without workers there is nothing to stop before the server.
 	if len(c.Roles.Enabled) == 0 && !c.Durable.Enabled {
 		s, err := server.StartContext(ctx, sc)
 		if err != nil {
@@ -74,18 +79,21 @@ func startStack(ctx context.Context, c *config.Config, sec *Security, o Options)
 		if b.roles, err = newServerRoles(c, sec); err != nil {
 			return nil, err
 		}
+		// Set before the start: the observer must see the first request.
 		sc.Observe = observers(sc.Observe, b.roles.observe)
 	}
-	if b.Stack, err = server.StartContext(ctx, sc); err != nil {
+	if b.Server, err = server.StartContext(ctx, sc); err != nil {
 		return nil, err
 	}
 	if b.roles != nil {
-		if err := b.roles.start(b.Stack, c, metrics, o.clock.ofWorkers(), log); err != nil {
-			return nil, errors.Join(err, b.Stack.Stop(context.Background()))
+		if err := b.roles.start(b.Server, c, metrics, o.clock.ofWorkers(), log); err != nil {
+			// The ports are open by now, so a failure has to close them.
+			return nil, errors.Join(err, b.Server.Stop(context.Background()))
 		}
 	}
 	if c.Durable.Enabled {
-		if b.durable, err = startDurable(b.Stack, c, sec, metrics, o.clock.ofWorkers(), log); err != nil {
+		if b.durable, err = startDurable(b.Server, c, sec, metrics, o.clock.ofWorkers(), log); err != nil {
+			// Stops roles and server, in that order.
 			return nil, errors.Join(err, b.Stop(context.Background()))
 		}
 	}

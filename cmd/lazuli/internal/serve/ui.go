@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
+	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -41,7 +42,7 @@ func workflowsOf(ctx context.Context, b Backend, account, hub string, log *slog.
 	if err != nil {
 		return nil, err
 	}
-	if durable.CheckHubName(hub) != nil {
+	if hubname.Check(hub) != nil {
 		return nil, nil
 	}
 	client, err := durable.NewClient(ctx, durable.Options{Storage: storage, Hub: hub, Logger: log})

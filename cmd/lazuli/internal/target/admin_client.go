@@ -116,7 +116,7 @@ func (a AdminListener) Stream(ctx context.Context, method, path string, content 
 	if a.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.Token)
 	}
-	// The process is on this machine: no proxy. A program that serves workers.NewHandler at /workers/ redirects from
+	// The process is on this machine: no proxy. A program that serves adminhttp.NewHandler at /workers/ redirects from
 	// /workers.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)

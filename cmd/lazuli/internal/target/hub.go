@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -16,7 +17,7 @@ import (
 // HubFlag adds --connection-string and --hub to a verb, and returns how to open the hub.
 func HubFlag(cmd *cobra.Command) Opener[durable.Client] {
 	open := StorageFlag(cmd)
-	hub := cmd.Flags().String("hub", durable.DefaultHub, "task hub")
+	hub := cmd.Flags().String("hub", hubname.Default, "task hub")
 	return func(ctx context.Context) (*durable.Client, error) {
 		storage, err := open(ctx)
 		if err != nil {
@@ -33,7 +34,7 @@ func HubFlag(cmd *cobra.Command) Opener[durable.Client] {
 // HubReadFlag is [HubFlag] for a verb that only reads, which also reads hubs of other engines.
 func HubReadFlag(cmd *cobra.Command) Opener[durable.Reader] {
 	open := StorageFlag(cmd)
-	hub := cmd.Flags().String("hub", durable.DefaultHub, "task hub")
+	hub := cmd.Flags().String("hub", hubname.Default, "task hub")
 	return func(ctx context.Context) (*durable.Reader, error) {
 		storage, err := open(ctx)
 		if err != nil {
@@ -76,17 +77,17 @@ func HubsOf(ctx context.Context, s *workers.Storage) (hubs []Hub, err error) {
 		}
 	}
 	for _, name := range names {
-		if !histories[name] || durable.CheckHubName(name) != nil {
+		if !histories[name] || hubname.Check(name) != nil {
 			continue
 		}
-		engine, err := durable.EngineOf(ctx, durable.Options{Storage: s, Hub: name})
+		r, err := durable.NewReader(ctx, durable.Options{Storage: s, Hub: name})
 		if errors.Is(err, durable.ErrHubNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		hubs = append(hubs, Hub{name, engine})
+		hubs = append(hubs, Hub{name, r.Engine()})
 	}
 	return hubs, nil
 }

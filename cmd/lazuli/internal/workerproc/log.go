@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/functions"
@@ -73,7 +74,9 @@ func (h *consoleHandler) Handle(_ context.Context, r slog.Record) error {
 		if a.Value.Kind() == slog.KindTime {
 			text = a.Value.Time().Format(time.RFC3339)
 		}
-		if text == "" || strings.ContainsAny(text, " \t\"=") {
+		if text == "" || strings.ContainsFunc(text, func(r rune) bool {
+			return !unicode.IsPrint(r) || strings.ContainsRune(` "=`, r)
+		}) {
 			text = strconv.Quote(text)
 		}
 		b.WriteString(" " + a.Key + "=" + text)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -27,6 +28,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/observe/traces"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/adminhttp"
 )
 
 // ServeAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens
@@ -48,7 +50,7 @@ func ServeAdmin(address string, app *workers.App, search, functions http.Handler
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		app.Collector())
-	server := admin.Start(l, admin.Options{Token: token, Metrics: metrics, Workers: workers.NewHandler(app),
+	server := admin.Start(l, admin.Options{Token: token, Metrics: metrics, Workers: adminhttp.NewHandler(app),
 		Search: search, Functions: functions, Log: log})
 	log.Info("admin listener", "url", "http://"+exposure.Callable(l.Addr().String()))
 	return func() {
@@ -58,17 +60,33 @@ func ServeAdmin(address string, app *workers.App, search, functions http.Handler
 	}, nil
 }
 
+// traced counts the parts of the process that have started traces: it has one exporter.
+var traced struct {
+	sync.Mutex
+	users int
+	end   func(context.Context) error
+}
+
 // StartTraces sends OpenTelemetry traces if the environment says where to, until the function that it returns is
-// called.
+// called. Several parts of a process can start them: they end with the last one.
 func StartTraces(ctx context.Context, service string, log *slog.Logger) (stop func(), err error) {
-	end, err := traces.Start(ctx, service, buildinfo.Current().Version, log)
-	if err != nil {
-		return nil, console.Usage(err)
+	traced.Lock()
+	defer traced.Unlock()
+	if traced.users == 0 {
+		if traced.end, err = traces.Start(ctx, service, buildinfo.Current().Version, log); err != nil {
+			return nil, console.Usage(err)
+		}
 	}
+	traced.users++
 	return func() {
+		traced.Lock()
+		defer traced.Unlock()
+		if traced.users--; traced.users > 0 {
+			return
+		}
 		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		if err := end(sending); err != nil {
+		if err := traced.end(sending); err != nil {
 			log.Warn("the last traces could not be sent", "err", err)
 		}
 	}, nil

@@ -57,6 +57,8 @@ func (s *Roles) Add(ctx context.Context, names []string) error {
 			err = s.logStorage(ctx)
 		case "outbox":
 			err = s.outbox(ctx)
+		case "schedules":
+			s.App.Schedules()
 		case "search-index":
 			err = s.searchIndex(ctx)
 		case "table-index":
@@ -99,8 +101,8 @@ func (s *Roles) Close(ctx context.Context) (err error) {
 }
 
 func (s *Roles) outbox(ctx context.Context) error {
-	s.App.Outbox()
-	return s.needs(ctx, func(ctx context.Context) error { return s.queue(ctx, workers.OutboxQueue) })
+	name := s.App.Outbox().Name() // also that of its queue
+	return s.needs(ctx, func(ctx context.Context) error { return s.queue(ctx, name) })
 }
 
 func (s *Roles) archive(ctx context.Context) error {
@@ -245,6 +247,7 @@ func (s *Roles) searchIndex(ctx context.Context) error {
 		return errors.Join(SearchError(err), remove())
 	}
 	s.Log.Info("search index opened", "table", c.SearchTable, "folder", folder)
+	// From here on the index is closed with the roles; before, this function removes the folder.
 	s.search = x
 	s.closers = append(s.closers, func(context.Context) error { return errors.Join(x.Close(), remove()) })
 	err = s.needs(ctx, func(ctx context.Context) error {
@@ -257,6 +260,7 @@ func (s *Roles) searchIndex(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// One of the two: an index that is fed by messages must not follow the table as well, and apply each change twice.
 	if c.SearchQueue != "" {
 		x.RegisterQueue(s.App, "search-index", workers.WithQueueName(c.SearchQueue))
 	} else {

@@ -16,6 +16,7 @@ const core = require('./core.cjs');
 const model3 = require('./model3.cjs');
 const proto = require('./proto.cjs');
 const stream = require('./stream.cjs');
+const tracing = require('./tracing.cjs');
 
 const { worker, SystemError } = core;
 
@@ -154,7 +155,7 @@ const handlers = {
     invocationRequest: {
         name: 'invocationResponse',
         base: (request) => ({ invocationId: request.invocationId }),
-        handle: invoke,
+        handle: (request) => tracing.during(request, () => invoke(request)),
     },
 };
 
@@ -259,6 +260,7 @@ function main() {
     worker.send = connection.send;
     worker.close = connection.close;
     core.install();
+    tracing.install();
     worker.app.model = model3;
     worker.send({ requestId: values['functions-request-id'], startStream: { workerId: worker.id } });
 }

@@ -195,6 +195,105 @@ def make_messages(path):
     return messages
 
 
+class ChangedModule:
+    """A loader that calls a function for the module that another loader has run."""
+
+    def __init__(self, own, changed):
+        self.own = own
+        self.changed = changed
+
+    def create_module(self, spec):
+        return self.own.create_module(spec)
+
+    def exec_module(self, module):
+        self.own.exec_module(module)
+        self.changed(module)
+
+    def __getattr__(self, name):
+        return getattr(self.own, name)
+
+
+class Tracing:
+    """Sends the trace of an invocation with the requests that its code makes with Azure's SDKs.
+
+    It is a hook behind azure-core's own policy for traces: that of an app which traces its requests itself stays. The
+    entry lazuli of the host's tracestate names the invocation, and is sent in each case. Neither header is signed.
+    https://www.w3.org/TR/trace-context/#tracestate-header
+    """
+
+    HOOKS = ("azure.core.pipeline.policies._distributed_tracing", "azure.core.tracing.common")
+
+    def __init__(self, worker):
+        self.worker = worker
+        self.parents = {}  # by invocation: traceparent, tracestate
+
+    # Of the import system: a module is changed when the app imports it, and never imported for that.
+
+    def install(self):
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.HOOKS:
+            return None
+        others = (f for f in sys.meta_path if f is not self and hasattr(f, "find_spec"))
+        spec = next((s for s in (f.find_spec(name, path, target) for f in others) if s), None)
+        if spec is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        spec.loader = ChangedModule(spec.loader, self.changed)
+        return spec
+
+    def changed(self, module):
+        try:
+            self.change(module)
+        except Exception as e:  # Another version of the SDK works as it is.
+            logging.getLogger("azure_functions_worker").warning("requests are sent without their trace: %s", e)
+
+    def change(self, module):
+        if module.__name__ == self.HOOKS[0]:
+            policy = module.DistributedTracingPolicy
+            own = policy.on_request
+
+            def on_request(policy, request):
+                own(policy, request)
+                self.add(request.http_request.headers)
+
+            policy.on_request = on_request
+            return
+        with_own = module.with_current_context
+
+        def with_current_context(func):
+            # The threads in which the SDK moves the parts of a blob.
+            func, invocation = with_own(func), self.worker.invocation()
+
+            def run(*args, **kwargs):
+                token = self.worker.current.set(invocation)
+                try:
+                    return func(*args, **kwargs)
+                finally:
+                    self.worker.current.reset(token)
+
+            return run
+
+        module.with_current_context = with_current_context
+
+    def add(self, headers):
+        found = self.parents.get(self.worker.invocation())  # The invocation may end meanwhile, in another thread.
+        if found is None:
+            return
+        parent, state = found
+        if "traceparent" not in headers:
+            headers["traceparent"] = parent
+            if state:
+                headers["tracestate"] = state
+            return
+        own = next((e for e in state.split(",") if e.startswith("lazuli=")), None)
+        if own is None:
+            return
+        given = headers.get("tracestate") or ""
+        if own not in given.split(","):
+            headers["tracestate"] = own + "," + given if given else own
+
+
 class Request:
     """A request as azure_functions_runtime takes it."""
 
@@ -248,6 +347,7 @@ class Worker:
         self.loop = None
         self.properties = {"host": options.host, "protos": protos}
         self.running = {}
+        self.tracing = Tracing(self)
         self.starting = True
         self.context = importlib.import_module(runtime.__name__ + ".bindings.context")
         self.executor = importlib.import_module(runtime.__name__ + ".utils.executor")
@@ -266,6 +366,7 @@ class Worker:
         import grpc
 
         self.current = contextvars.ContextVar("invocation", default=None)
+        self.tracing.install()
         limit = self.options.max_message
         channel = grpc.insecure_channel(
             "%s:%d" % (self.options.host, self.options.port),
@@ -323,11 +424,18 @@ class Worker:
     async def answer(self, handler, message, kind):
         invocation = message.invocation_request.invocation_id if kind == "invocation_request" else None
         self.current.set(invocation)
+        if invocation and message.invocation_request.trace_context.trace_parent:
+            trace = message.invocation_request.trace_context
+            state = trace.trace_state
+            if not any(entry.strip().startswith("lazuli=") for entry in state.split(",")):  # of the function's caller
+                state = f"lazuli={invocation}" + ("," + state if state else "")
+            self.tracing.parents[invocation] = trace.trace_parent, state
         try:
             name, response = await handler(Request(message, self.properties))
             self.send(self.protos.StreamingMessage(request_id=message.request_id, **{name: response}))
         finally:
             self.running.pop(invocation, None)
+            self.tracing.parents.pop(invocation, None)
 
     async def on_worker_init_request(self, request):
         os.environ["AzureWebJobsScriptRoot"] = request.request.worker_init_request.function_app_directory

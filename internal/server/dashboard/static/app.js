@@ -3,7 +3,7 @@
 const token = document.querySelector('meta[name=csrf]').content;
 
 // Buttons that copy the text of another element.
-for (const button of document.querySelectorAll('[data-copy]')) {
+const copies = (part) => { for (const button of part.querySelectorAll('[data-copy]')) {
   button.addEventListener('click', async () => {
     const source = document.getElementById(button.dataset.copy);
     const text = source.value ?? source.textContent;
@@ -17,11 +17,12 @@ for (const button of document.querySelectorAll('[data-copy]')) {
     button.textContent = 'Copied';
     setTimeout(() => { button.textContent = before; }, 1500);
   });
-}
+} };
+copies(document);
 
 // Forms that destroy something ask first; without the script the server asks.
 const dialog = document.getElementById('confirm');
-for (const form of document.querySelectorAll('form[data-confirm]')) {
+const confirms = (part) => { for (const form of part.querySelectorAll('form[data-confirm]')) {
   form.addEventListener('submit', (event) => {
     if (form.elements.confirmed) return;
     event.preventDefault();
@@ -37,7 +38,8 @@ for (const form of document.querySelectorAll('form[data-confirm]')) {
       form.requestSubmit(button);
     }, { once: true });
   });
-}
+} };
+confirms(document);
 
 // The plan of a table's filter, while it is being written.
 const filter = document.querySelector('[data-plan] input');
@@ -91,7 +93,11 @@ if (live) {
       const row = template.content.firstElementChild;
       if (Number(row.dataset.number) <= last) return;
       last = Number(row.dataset.number);
-      live.prepend(row);
+      // A long request ends after those that began later: it has its place below them.
+      const at = Number(row.dataset.at);
+      const below = 'byEnd' in live.dataset ? live.rows[0] : [...live.rows].find((other) => Number(other.dataset.at) <= at);
+      live.insertBefore(row, below ?? null);
+      times(row);
       document.querySelector('.empty')?.remove();
       while (live.rows.length > rows) live.deleteRow(-1);
     };
@@ -108,6 +114,144 @@ if (live) {
     }
   });
   start();
+}
+
+// Charts: the values at the pointer, or at the place to which the arrow keys go.
+const plots = (part) => { for (const figure of part.querySelectorAll('[data-plot]')) plot(figure); };
+plots(document);
+function plot(figure) {
+  const data = JSON.parse(figure.dataset.plot), svg = figure.querySelector('svg'), output = figure.querySelector('output');
+  const last = data.lines[0].values.length - 1;
+  const cursor = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+  let at = last;
+  const show = (i) => {
+    at = Math.max(0, Math.min(last, i));
+    cursor.setAttribute('d', `M${at} 0V60`);
+    svg.append(cursor);
+    const time = clock(new Date(data.start + at * data.step), { hour: '2-digit', minute: '2-digit', ...(data.step < 60000 && { second: '2-digit' }) });
+    output.textContent = `${time}: ${data.lines.map((line) => `${line.values[at]} ${line.name}`).join(', ')}`;
+  };
+  const hide = () => { cursor.remove(); output.textContent = ''; };
+  svg.setAttribute('tabindex', '0');
+  svg.addEventListener('pointermove', (event) => {
+    const box = svg.getBoundingClientRect();
+    show(Math.round((event.clientX - box.left) / box.width * last));
+  });
+  svg.addEventListener('pointerleave', hide);
+  svg.addEventListener('focus', () => { if (svg.matches(':focus-visible')) show(last); });
+  svg.addEventListener('blur', hide);
+  svg.addEventListener('keydown', (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    show(at + step);
+  });
+}
+
+// A time for people, in UTC or in the zone of the browser.
+function clock(time, options) {
+  return new Intl.DateTimeFormat('sv-SE', { ...(!local() && { timeZone: 'UTC' }), ...options }).format(time);
+}
+function local() { try { return localStorage.getItem('local-time') === 'yes'; } catch { return false; } }
+function times(part) {
+  const day = { year: 'numeric', month: '2-digit', day: '2-digit' }, minute = { hour: '2-digit', minute: '2-digit' }, second = { ...minute, second: '2-digit' };
+  const forms = { date: { ...day, ...second }, clock: { ...second, fractionalSecondDigits: 3 }, minute };
+  for (const element of part.querySelectorAll('time[data-form]')) {
+    const text = clock(new Date(element.dateTime), forms[element.dataset.form]).replace(',', '.');
+    element.textContent = element.dataset.form === 'date' && !local() ? text + ' UTC' : text;
+  }
+  for (const zone of part.querySelectorAll('[data-zone]')) zone.textContent = local() ? '(local)' : '(UTC)';
+}
+const zone = document.querySelector('[data-zone-button]');
+zone.parentElement.hidden = false;
+zone.setAttribute('aria-pressed', String(local()));
+zone.addEventListener('click', () => {
+  try { localStorage.setItem('local-time', local() ? 'no' : 'yes'); } catch { return; } // storage is off
+  zone.setAttribute('aria-pressed', String(local()));
+  times(document);
+});
+if (local()) times(document);
+
+// Pages that follow the server: an event stream says that something has changed. The page is then fetched again, and its
+// parts are replaced where they differ. A part stays as it is while a person points at it, has something selected, open or
+// ticked in it, or the keyboard in it.
+const follow = document.querySelector('[data-follow]');
+if (follow) {
+  const age = document.querySelector('[data-age]'), button = age.querySelector('button'), text = age.querySelector('span');
+  age.hidden = false;
+  // A fetch costs the server as much as it says; a thousand times as long passes until the next one.
+  const least = 2000, most = 30000, always = follow.dataset.follow === 'always';
+  let fetched = Date.now(), changed = false, busy = false, pause = least, held = 0, paused = false, broken = '', source, seen;
+  const holds = (part) => part.matches(':hover') || part.contains(document.activeElement)
+    || [...part.querySelectorAll('details[open]')].some((d) => !d.hasAttribute('data-open'))
+    || part.querySelector('input[type=checkbox]:checked') !== null
+    || !document.getSelection().isCollapsed && part.contains(document.getSelection().anchorNode);
+  const put = (part, fresh) => {
+    const sorted = part.querySelector('th[aria-sort]');
+    const column = sorted?.cellIndex, down = sorted?.getAttribute('aria-sort') === 'descending';
+    part.replaceChildren(...fresh.childNodes);
+    part.hidden = fresh.hidden;
+    for (const enhance of [copies, confirms, plots, sorts, choices]) enhance(part);
+    if (local()) times(part);
+    if (column !== undefined) for (let i = 0; i < (down ? 2 : 1); i++) part.querySelector('table.sort').tHead.rows[0].cells[column].querySelector('button')?.click();
+  };
+  const raw = new Map(); // the parts as the server sent them: the script has changed those on the page
+  for (const part of document.querySelectorAll('[data-part]')) raw.set(part.dataset.part, null);
+  const refresh = async () => {
+    busy = true;
+    const began = Date.now();
+    try {
+      const answer = await fetch(location.href, { headers: { 'X-Lazuli-Refresh': '1' } });
+      const cost = Number(/dur=([\d.]+)/.exec(answer.headers.get('Server-Timing') ?? '')?.[1] ?? 50);
+      pause = Math.min(most, Math.max(least, cost * 1000));
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+      const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+      held = 0;
+      for (const part of document.querySelectorAll('[data-part]')) {
+        const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
+        if (!fresh || fresh.innerHTML === raw.get(part.dataset.part)) continue;
+        if (holds(part)) { held++; continue; }
+        raw.set(part.dataset.part, fresh.innerHTML);
+        put(part, fresh);
+      }
+      broken = '';
+      fetched = began;
+      changed = held > 0;
+    } catch (error) {
+      broken = error.message;
+      pause = most;
+    }
+    busy = false;
+  };
+  const connect = () => {
+    source = new EventSource('/ui/live');
+    source.onmessage = (event) => { if (seen !== undefined && event.data !== seen) changed = true; seen = event.data; };
+  };
+  const seconds = (n) => n < 60 ? `${n} s` : `${Math.floor(n / 60)} min`;
+  const tick = () => {
+    const old = Date.now() - fetched;
+    // Ages and rates grow old without a change.
+    if (!paused && !busy && !document.hidden && !dialog.open && old >= pause && (changed || always || old >= most)) refresh();
+    const words = paused ? 'paused' : held ? 'what you point at or use is not replaced' : broken ? `no answer: ${broken}` : 'live';
+    text.textContent = `Updated ${old < 2000 ? 'now' : seconds(Math.floor(old / 1000)) + ' ago'}, ${words}. `;
+  };
+  const visible = () => {
+    source?.close();
+    source = undefined;
+    if (!document.hidden && !paused) connect();
+    if (!document.hidden) changed = true;
+  };
+  document.addEventListener('visibilitychange', visible);
+  button.addEventListener('click', () => {
+    paused = !paused;
+    button.setAttribute('aria-pressed', String(paused));
+    button.textContent = paused ? 'Resume' : 'Pause';
+    visible();
+    tick();
+  });
+  setInterval(tick, 1000);
+  if (!document.hidden) connect();
+  tick();
 }
 
 // Uploads: files that are chosen or dropped, one request each.
@@ -159,7 +303,7 @@ if (drop) {
 }
 
 // A list is sorted by a column when its title is clicked: by numbers where all cells begin with one.
-for (const table of document.querySelectorAll('table.sort')) {
+const sorts = (part) => { for (const table of part.querySelectorAll('table.sort')) {
   for (const title of table.tHead.rows[0].cells) {
     if (title.classList.contains('choose') || table.rows.length < 3 || title.querySelector('.hidden')) continue;
     const button = document.createElement('button');
@@ -183,28 +327,28 @@ for (const table of document.querySelectorAll('table.sort')) {
       body.append(...rows);
     });
   }
-}
+} };
+sorts(document);
 
 // The buttons for what is chosen say how many there are.
-const chosen = [...document.querySelectorAll('[data-chosen]')].map((button) => ({ button, text: button.textContent }));
-if (chosen.length) {
-  const boxes = () => [...document.querySelectorAll('input[name=chosen]')];
-  const all = document.querySelector('[data-choose-all]');
-  const show = () => {
-    const n = boxes().filter((box) => box.checked).length;
-    for (const { button, text } of chosen) {
-      button.disabled = n === 0;
-      button.textContent = n === 0 ? text : `${text} (${n})`;
-    }
-    if (all) {
-      all.checked = n > 0 && n === boxes().length;
-      all.indeterminate = n > 0 && !all.checked;
-    }
-  };
-  all?.addEventListener('change', () => { for (const box of boxes()) box.checked = all.checked; });
-  document.addEventListener('change', show);
-  show();
-}
+const choices = () => {
+  const boxes = [...document.querySelectorAll('input[name=chosen]')];
+  const n = boxes.filter((box) => box.checked).length;
+  for (const button of document.querySelectorAll('[data-chosen]')) {
+    button.dataset.text ??= button.textContent;
+    button.disabled = n === 0;
+    button.textContent = n === 0 ? button.dataset.text : `${button.dataset.text} (${n})`;
+  }
+  for (const all of document.querySelectorAll('[data-choose-all]')) {
+    all.checked = n > 0 && n === boxes.length;
+    all.indeterminate = n > 0 && !all.checked;
+  }
+};
+document.addEventListener('change', (event) => {
+  if (event.target.matches('[data-choose-all]')) for (const box of document.querySelectorAll('input[name=chosen]')) box.checked = event.target.checked;
+  choices();
+});
+choices();
 
 // What containers and tables have is counted one after another, once the list is shown.
 (async () => {
@@ -225,7 +369,7 @@ if (chosen.length) {
 // Keys: / goes to the first search field, g and a letter to a page, ? shows them.
 const pages = { h: '/ui/', r: '/ui/requests', f: '/ui/functions', w: '/ui/workers', c: '/ui/control', e: '/ui/events' };
 const links = [...document.querySelectorAll('.accounts details[open] a')];
-for (const [key, part] of [['b', 'containers'], ['q', 'queues'], ['t', 'tables'], ['o', 'workflows']]) {
+for (const [key, part] of [['b', 'containers'], ['q', 'queues'], ['t', 'tables'], ['o', 'workflows'], ['s', 'search']]) {
   const link = links.find((a) => a.pathname.endsWith('/' + part));
   if (link) pages[key] = link.href;
 }

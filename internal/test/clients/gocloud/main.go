@@ -39,6 +39,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer bucket.Close()
+	// More than a block, so that the library uploads blocks at the same time.
 	content := make([]byte, 20<<20)
 	_, _ = rand.Read(content)
 	if err := bucket.WriteAll(ctx, "dir/large", content,
@@ -49,6 +50,7 @@ func run(ctx context.Context) error {
 	if err != nil || !bytes.Equal(got, content) {
 		return fmt.Errorf("read: %d bytes, %v", len(got), err)
 	}
+	// A range across the border of two blocks.
 	r, err := bucket.NewRangeReader(ctx, "dir/large", 5<<20, 100, nil)
 	if err != nil {
 		return err
@@ -62,6 +64,7 @@ func run(ctx context.Context) error {
 	if err != nil || a.ContentType != "a/b" || a.Metadata["k"] != "v" || a.Size != int64(len(content)) {
 		return fmt.Errorf("attributes: %+v, %v", a, err)
 	}
+	// More than two pages of ten.
 	for i := range 25 {
 		if err := bucket.WriteAll(ctx, fmt.Sprintf("many/%02d", i), []byte("x"), nil); err != nil {
 			return err
@@ -81,6 +84,7 @@ func run(ctx context.Context) error {
 	if names != 25 {
 		return fmt.Errorf("%d names", names)
 	}
+	// Directories only at this level, which the library makes from prefixes.
 	list, _, err := bucket.ListPage(ctx, blob.FirstPageToken, 10, &blob.ListOptions{Delimiter: "/"})
 	if err != nil || len(list) != 2 || !list[0].IsDir || list[1].Key != "many/" {
 		return fmt.Errorf("folders: %v, %v", list, err)
@@ -88,6 +92,7 @@ func run(ctx context.Context) error {
 	if err := bucket.Copy(ctx, "copy", "dir/large", nil); err != nil {
 		return err
 	}
+	// The library signs by the account's key; the URL is fetched without it.
 	url, err := bucket.SignedURL(ctx, "copy", &blob.SignedURLOptions{Expiry: time.Minute})
 	if err != nil {
 		return err

@@ -1,11 +1,11 @@
-// Command golive runs the live tests of the Data Lake module of the Azure SDK for Go, unchanged, against a Lazuli. They
-// have addresses of Azure, so they run behind a proxy that has a certificate for these names.
+// Command golive runs the live tests of a module of the Azure SDK for Go, unchanged, against a Lazuli. They have
+// addresses of Azure, so they run behind a proxy that has a certificate for these names.
 //
-//	golive FOLDER [PATTERN]
+//	golive azblob|azdatalake FOLDER [PATTERN]
 //
 // FOLDER is the place where the module is copied to; PATTERN selects tests, as go test -run does.
-// LAZULI_CONNECTION_STRING names a server with the accounts of AZURE_STORAGE_ACCOUNT_NAME and
-// DATALAKE_AZURE_STORAGE_ACCOUNT_NAME, whose keys stand in the variables that the tests read.
+// LAZULI_CONNECTION_STRING names a server with the accounts of the variables that end with AZURE_STORAGE_ACCOUNT_NAME,
+// whose keys stand in variables that the tests read, too. Deleted blobs are kept in its own account.
 package main
 
 import (
@@ -29,29 +29,42 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/clients/azurehosts"
 )
 
-const module = azurehosts.SDK + "storage/azdatalake@v1.5.0"
+// suite is a module with its tests.
+type suite struct {
+	module string
+	// packages are those that have live tests, and sas, which has others.
+	packages []string
+	// expected are tests that cannot pass, with the reason.
+	expected map[string]string
+	// permanent lets what is deleted be deleted for good.
+	permanent bool
+}
 
-// packages are the packages of the module that have live tests, and sas, which has others.
-var packages = []string{"service", "filesystem", "directory", "file", "lease", "sas"}
+var suites = map[string]suite{
+	"azdatalake": {azurehosts.SDK + "storage/azdatalake@v1.5.0",
+		[]string{"service", "filesystem", "directory", "file", "lease", "sas"}, lakeExpected, false},
+	"azblob": {azurehosts.SDK + "storage/azblob@v1.8.3",
+		[]string{"service", "container", "blob", "blockblob", "appendblob", "pageblob", "lease", "sas"}, blobExpected, true},
+}
 
 // testTimeout bounds the tests of a package; the longest take a minute.
 const testTimeout = "8m"
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) < 2 {
-		log.Fatal("usage: golive FOLDER [PATTERN]")
+	if len(os.Args) < 3 || suites[os.Args[1]].module == "" {
+		log.Fatal("usage: golive azblob|azdatalake FOLDER [PATTERN]")
 	}
 	pattern := ".*"
-	if len(os.Args) > 2 {
-		pattern = os.Args[2]
+	if len(os.Args) > 3 {
+		pattern = os.Args[3]
 	}
-	if err := run(os.Args[1], pattern); err != nil {
+	if err := run(suites[os.Args[1]], os.Args[2], pattern); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(folder, pattern string) error {
+func run(of suite, folder, pattern string) error {
 	account := azurehosts.ParseConnection(os.Getenv("LAZULI_CONNECTION_STRING"))
 	proxy, err := azurehosts.StartProxy(account)
 	if err != nil {
@@ -62,13 +75,14 @@ func run(folder, pattern string) error {
 		return err
 	}
 	env = append(env, "AZURE_RECORD_MODE=live", "PROXY_MANUAL_START=true")
-	dir, err := azurehosts.CopyModule(module, folder)
+	dir, err := azurehosts.CopyModule(of.module, folder)
 	if err != nil {
 		return err
 	}
 	passed, failed := 0, map[string]string{}
-	for _, name := range packages {
-		if err := prepare(context.Background(), proxy); err != nil {
+	for _, name := range of.packages {
+		// Before each package: the tests of one leave containers and settings that those of another do not expect.
+		if err := prepare(context.Background(), proxy, of.permanent); err != nil {
 			return err
 		}
 		n, err := runPackage(filepath.Join(dir, name), name, pattern, env, failed)
@@ -79,8 +93,9 @@ func run(folder, pattern string) error {
 	}
 	expected := 0
 	unexpected := map[string]string{}
+	// The map holds all failures; only those without a reason here make the run fail.
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
-		if why := expectedToFail[name]; why != "" {
+		if why := of.expected[name]; why != "" {
 			expected++
 			fmt.Printf("== expected %s: %s\n", name, why)
 		} else {
@@ -98,14 +113,18 @@ func run(folder, pattern string) error {
 }
 
 // prepare gives the account what the tests expect of theirs: deleted files are kept, and requests are logged.
-func prepare(ctx context.Context, proxy *azurehosts.Proxy) error {
+func prepare(ctx context.Context, proxy *azurehosts.Proxy, permanent bool) error {
 	client, err := service.NewClientFromConnectionString(os.Getenv("LAZULI_CONNECTION_STRING"),
 		&service.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: proxy.Direct()}})
 	if err != nil {
 		return err
 	}
 	retention := &service.RetentionPolicy{Enabled: to.Ptr(true), Days: to.Ptr(int32(2))}
-	_, err = client.SetProperties(ctx, &service.SetPropertiesOptions{DeleteRetentionPolicy: retention,
+	deleted := *retention
+	if permanent {
+		deleted.AllowPermanentDelete = &permanent
+	}
+	_, err = client.SetProperties(ctx, &service.SetPropertiesOptions{DeleteRetentionPolicy: &deleted,
 		Logging: &service.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(true), Write: to.Ptr(true), Delete: to.Ptr(true),
 			RetentionPolicy: retention}})
 	return err
@@ -119,6 +138,7 @@ func runPackage(dir, name, pattern string, env []string, failed map[string]strin
 	if out, err := build.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("%s: %w\n%s", dir, err, out)
 	}
+	// The packages run their suites from one function, Test; the tests of sas are functions of their own.
 	selected := "^Test$/" + pattern
 	if name == "sas" {
 		selected = "Test"
@@ -126,6 +146,7 @@ func runPackage(dir, name, pattern string, env []string, failed map[string]strin
 	c := exec.Command("./live.test", "-test.v", "-test.run", selected, "-test.timeout", testTimeout)
 	c.Dir, c.Env = dir, env
 	out, runErr := c.CombinedOutput()
+	// The whole output is kept, as what is printed below is cut.
 	if err := os.WriteFile(filepath.Join(dir, "live.out"), out, 0o600); err != nil {
 		return 0, err
 	}
@@ -137,6 +158,7 @@ func runPackage(dir, name, pattern string, env []string, failed map[string]strin
 	for lines.Scan() {
 		line := strings.TrimSpace(lines.Text())
 		switch {
+		// Parallel tests interleave their output: each of these lines names the test that the next ones are of.
 		case strings.HasPrefix(line, "=== RUN"), strings.HasPrefix(line, "=== NAME"), strings.HasPrefix(line, "=== CONT"):
 			test = strings.Fields(line)[2]
 			if current[test] == nil {
@@ -157,6 +179,7 @@ func runPackage(dir, name, pattern string, env []string, failed map[string]strin
 			}
 		}
 	}
+	// A process that failed without a failed test did not run: it crashed or did not start.
 	if runErr != nil && !found {
 		return 0, fmt.Errorf("%s: %w\n%s", dir, runErr, out[max(0, len(out)-3000):])
 	}

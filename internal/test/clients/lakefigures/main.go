@@ -128,6 +128,7 @@ func steps(files int) []step {
 		return func(a *account) error { return parallel(files, func(i int) error { return do(a, i) }) }
 	}
 	n := float64(files)
+	// The steps build on each other: files that one writes are read, renamed and deleted by later ones.
 	return []step{
 		{"create a file (Path Create), a second", n, each(func(a *account, i int) error {
 			_, err := a.lake.NewFileClient(path(a, "new", i)).Create(ctx, nil)
@@ -190,6 +191,7 @@ func steps(files int) []step {
 		}},
 		{"rename a file (flat: copy, delete), a second", n, each(func(a *account, i int) error {
 			from, to := path(a, "put", i), path(a, "put", i)+".renamed"
+			// A flat account has no rename: the comparison is with what its users have to do.
 			if a.name == "hierarchical" {
 				_, err := a.lake.NewFileClient(from).Rename(ctx, to, nil)
 				return err
@@ -201,6 +203,7 @@ func steps(files int) []step {
 			_, err := source.Delete(ctx, nil)
 			return err
 		})},
+		// The same for a directory, one file after the other in parallel.
 		{"rename a directory (flat: each file), files a second", n, func(a *account) error {
 			if a.name == "hierarchical" {
 				_, err := a.lake.NewDirectoryClient(a.folder+"/new").Rename(ctx, a.folder+"/moved", nil)

@@ -1,0 +1,48 @@
+package mirror
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/simulate"
+)
+
+// TestPlantedFaults proves that the simulation finds faults of the kinds that it looks for, each within 1,000 seeds.
+func TestPlantedFaults(t *testing.T) {
+	t.Parallel()
+	simulate.PlantedFaults(t, plantedFaults, func(file string) bool { return strings.HasPrefix(file, "sim_") },
+		"-test.run=^TestSimulation$", "-sim.seeds=1000", "-sim.minimise=false")
+}
+
+var plantedFaults = []simulate.Planted{
+	{Name: "the epoch is ignored", File: "put.go",
+		Old: `if err != nil || at.epoch != 0 && at.epoch != epoch {`,
+		New: `if err != nil || at.epoch != 0 && at.epoch != epoch && !planted("the epoch is ignored") {`},
+	{Name: "content is acknowledged before a majority has it", File: "mirror.go",
+		Old: `return m.config.Voters() / 2 }`,
+		New: `
+	if planted("content is acknowledged before a majority has it") {
+		return 0
+	}
+	return m.config.Voters() / 2
+}`},
+	{Name: "an earlier attempt counts", File: "put.go",
+		Old: `if at := &w.peers[s.peer]; at.attempt == s.attempt {`,
+		New: `if at := &w.peers[s.peer]; at.attempt == s.attempt || planted("an earlier attempt counts") {`},
+	{Name: "the answer does not wait for the sync", File: "put.go",
+		Old: `if err != nil || len(p.syncs) == 0 {`,
+		New: `if err != nil || len(p.syncs) == 0 || planted("the answer does not wait for the sync") {`},
+	{Name: "an error of a node is ignored", File: "put.go",
+		Old: `	if s != nil {
+		m.peers[s.peer]`,
+		New: `	if planted("an error of a node is ignored") {
+		err = nil
+	}
+	if s != nil {
+		m.peers[s.peer]`},
+	{Name: "answers to an earlier process count", File: "mirror.go",
+		Old: `	m.token = m.random()`,
+		New: `	if !planted("answers to an earlier process count") {
+		m.token = m.random()
+	}`},
+}

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/cluster"
+)
+
+// logNames are the logs of which nodes report.
+var logNames = []string{"tables", "blobs", "queues"}
+
+// underWay is the number of entries by which nodes that have all may differ while clients write: they answer one after
+// the other.
+const underWay = 1000
+
+// Complete returns nil if this node has a complete copy of all that it is to have, and otherwise what it lacks: a
+// rolling update waits for it before it stops the next node. It includes [Server.Ready]. That another node lacks
+// something, or does not run, is no reason. A server alone is complete when it is ready.
+func (s *Server) Complete(ctx context.Context) error {
+	if err := s.Ready(); err != nil || !s.Clustered() {
+		return err
+	}
+	status, err := s.ClusterStatus(ctx)
+	if err != nil {
+		return err
+	}
+	if lacks := incompleteNode(status, status.Node); lacks != "" {
+		return errors.New(lacks)
+	}
+	return nil
+}
+
+// Incomplete returns why the cluster could lose a copy that it needs if one more node stopped now; "" if every node is
+// ready, every stream has all of its copies, and every node has applied the logs and has all content.
+func Incomplete(status *cluster.Status) string {
+	switch {
+	case status.Unknown != "":
+		return status.Unknown
+	case status.Copies.Short > 0:
+		return fmt.Sprintf("%d streams have fewer current copies than they should, such as %s", status.Copies.Short,
+			strings.Join(status.Copies.Examples, ", "))
+	}
+	for _, n := range status.Nodes {
+		if lacks := incompleteNode(status, n.Name); lacks != "" {
+			return lacks
+		}
+	}
+	return ""
+}
+
+// incompleteNode returns what one node lacks, "" if it is nothing.
+func incompleteNode(status *cluster.Status, name string) string {
+	// Whether a node that does not answer leads a stream of which this one lacks entries is not known.
+	if status.Unknown != "" {
+		return status.Unknown
+	}
+	if slices.Contains(status.Copies.Behind, name) {
+		return fmt.Sprintf("%s lacks entries of streams: %s", name, strings.Join(status.Copies.Examples, ", "))
+	}
+	at := slices.IndexFunc(status.Nodes, func(n cluster.NodeStatus) bool { return n.Name == name })
+	if at < 0 {
+		return name + " is not one of the nodes"
+	}
+	n := status.Nodes[at]
+	if n.Report == nil {
+		return fmt.Sprintf("%s: %s", name, n.Problem)
+	}
+	if n.Report.NotReady != "" {
+		return fmt.Sprintf("%s: %s", name, n.Report.NotReady)
+	}
+	ends := LogEnds(status)
+	for _, of := range logNames {
+		log, ok := LogOf(n.Report, of)
+		switch {
+		case !ok:
+			return fmt.Sprintf("%s does not serve the %s yet", name, of)
+		case log.CatchingUp, ends[of]-log.Applied > underWay:
+			return fmt.Sprintf("%s lacks %d entries of the %s", name, max(log.Lag, ends[of]-log.Applied), of)
+		case of == "blobs" && log.Missing == nil && allReport(status):
+			return name + " does not know what content it lacks"
+		case of == "blobs" && log.Missing != nil && *log.Missing > 0:
+			return fmt.Sprintf("%s lacks %s of content", name, ContentSize(*log.Missing))
+		}
+	}
+	return ""
+}
+
+// allReport reports whether all nodes answered. While one does not run, no other node ever knows what that one has.
+func allReport(status *cluster.Status) bool {
+	return !slices.ContainsFunc(status.Nodes, func(n cluster.NodeStatus) bool { return n.Report == nil })
+}
+
+// LogEnds returns the last entry of each log that any node has applied. A node that does not hear from the others does
+// not know of what it lacks.
+func LogEnds(status *cluster.Status) map[string]uint64 {
+	ends := map[string]uint64{}
+	for _, n := range status.Nodes {
+		if n.Report == nil {
+			continue
+		}
+		for _, name := range logNames {
+			if log, ok := LogOf(n.Report, name); ok {
+				ends[name] = max(ends[name], log.Applied)
+			}
+		}
+	}
+	return ends
+}
+
+// LogOf returns what a node says about one of its logs.
+func LogOf(r *cluster.NodeReport, name string) (log LogReport, ok bool) {
+	detail, ok := r.Details[name]
+	if !ok {
+		return log, false
+	}
+	text, err := json.Marshal(detail)
+	return log, err == nil && json.Unmarshal(text, &log) == nil
+}
+
+// ContentSize writes a number of bytes for people.
+func ContentSize(n int64) string {
+	switch {
+	case n < 1<<20:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	default:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+}

@@ -1,0 +1,23 @@
+package maintain
+
+// Usage is the space that the state takes, and the work on it since it was opened.
+type Usage struct {
+	// Metadata is the size of the database in bytes, Content that of the extents.
+	Metadata, Content int64
+	// Compactions is the number of compactions of extents. Freed is what they gave back in bytes, Moved what they copied
+	// for that.
+	Compactions, Freed, Moved int64
+	// Groups is the number of committed groups of the database, Updates that of the updates in them.
+	Groups, Updates int64
+}
+
+// Usage returns the space that the state takes.
+func (s *Maintenance) Usage() (u Usage, err error) {
+	u.Metadata, err = s.node.DB.Size()
+	u.Content = s.node.Extents.Size()
+	u.Compactions = s.compactions.Load()
+	u.Freed = s.freed.Load()
+	u.Moved = s.moved.Load()
+	u.Groups, u.Updates = s.node.DB.Commits()
+	return u, err
+}

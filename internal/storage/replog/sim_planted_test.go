@@ -1,0 +1,103 @@
+package replog
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/simulate"
+)
+
+// TestPlantedFaults proves that the simulation finds faults of the kinds that it looks for, each within 1,000 seeds.
+func TestPlantedFaults(t *testing.T) {
+	t.Parallel()
+	simulate.PlantedFaults(t, plantedFaults, func(file string) bool { return strings.HasPrefix(file, "sim_") },
+		"-test.run=^TestSimulation$", "-sim.seeds=1000", "-sim.minimise=false")
+}
+
+var plantedFaults = []simulate.Planted{
+	{Name: "the predecessor is ignored", File: "follow.go",
+		Old: `valid := complete && h.prev == l.pos.Last`,
+		New: `valid := complete && (h.prev == l.pos.Last || planted("the predecessor is ignored"))`},
+	{Name: "the chain is ignored", File: "follow.go",
+		Old: `if h.chain != l.pos.Chain {`,
+		New: `if h.chain != l.pos.Chain && !planted("the chain is ignored") {`},
+	{Name: "the log is cut at the newest snapshot", File: "snapshot.go",
+		Old: `return l.Purge(ctx, old)`,
+		New: `if planted("the log is cut at the newest snapshot") {
+		return l.Purge(ctx, p)
+	}
+	return l.Purge(ctx, old)`},
+	{Name: "an older snapshot replaces a newer one", File: "snapshot.go",
+		Old: `if old.Seq > p.Seq {`,
+		New: `if old.Seq > p.Seq && !planted("an older snapshot replaces a newer one") {`},
+	{Name: "an append is acknowledged when it is stored", File: "append.go",
+		Old: `			l.offer(seq, data)
+			l.checkProcessed(seq, func() bool { return a.resolved })`,
+		New: `			if planted("an append is acknowledged when it is stored") {
+				return nil
+			}
+			l.offer(seq, data)
+			l.checkProcessed(seq, func() bool { return a.resolved })`},
+	{Name: "a refusal is taken for the outcome", File: "append.go",
+		Old: `l.look() // it is not in the stream, or an earlier copy of it is`,
+		New: `if planted("a refusal is taken for the outcome") && errors.Is(err, errRefused) {
+				return ErrConflict
+			}
+			l.look()`},
+	{Name: "an unknown outcome is reported as a failure", File: "append.go",
+		Old: `	case sent:
+		return ErrUnknown`,
+		New: `	case sent && !planted("an unknown outcome is reported as a failure"):
+		return ErrUnknown`},
+	{Name: "each attempt has a new number", File: "append.go",
+		Old: `		seq, err := l.publishRecord(deadline, a, data, notes)`,
+		New: `		if planted("each attempt has a new number") {
+			h.counter = l.counter.Add(1)
+			data = encode(h, payload)
+			l.mu.Lock()
+			a.counter = h.counter
+			l.mu.Unlock()
+		}
+		seq, err := l.publishRecord(deadline, a, data, notes)`},
+	{Name: "parts of another record are taken", File: "parts.go",
+		Old: `set.counter != h.counter || uint64(len(set.list))`,
+		New: `set.counter != h.counter && !planted("parts of another record are taken") || uint64(len(set.list))`},
+	{Name: "parts are forgotten when there is no room", File: "follow.go",
+		Old: `if l.pos.Log = before; parts != nil {`,
+		New: `if l.pos.Log = before; parts != nil && !planted("parts are forgotten when there is no room") {`},
+	{Name: "a restart forgets parts without their record", File: "follow.go",
+		Old: `l.apply, l.pos, l.next = apply, p, p.Resume+1`,
+		New: `l.apply, l.pos, l.next = apply, p, p.Resume+1
+	if planted("a restart forgets parts without their record") {
+		l.next = p.Seq + 1
+	}`},
+	{Name: "a mark is taken for processed when it is stored", File: "barrier.go",
+		Old: `			l.checkProcessed(r.seq, func() bool { return m.passed })`,
+		New: `			if planted("a mark is taken for processed when it is stored") {
+				return nil
+			}
+			l.checkProcessed(r.seq, func() bool { return m.passed })`},
+	{Name: "a read waits for the message before the last one", File: "barrier.go",
+		Old: `current := l.next > seq`,
+		New: `current := l.next > seq || l.next == seq && planted("a read waits for the message before the last one")`},
+	{Name: "a gap of a replica is taken for one of the stream", File: "fetch.go",
+		Old: `if now, ok := l.state(); !ok || seq > now {`,
+		New: `if now, ok := l.state(); ok && seq > now && planted("a gap of a replica is taken for one of the stream") {
+			l.mu.Lock()
+			l.next = seq
+			l.mu.Unlock()
+		} else if !ok || seq > now {`},
+	{Name: "the silence of a deposed leader is taken for a loss", File: "fetch.go",
+		Old: `case err != nil && !errors.Is(err, errNoMessage):`,
+		New: `case errors.Is(err, errNoMessage) && planted("the silence of a deposed leader is taken for a loss"):
+		l.fail(ErrDamaged)
+		return 0, nil
+	case err != nil && !errors.Is(err, errNoMessage):`},
+	{Name: "the checksum is ignored", File: "record.go",
+		Old: `sumOf(p) != crc64nvme.Checksum(p[8:])`,
+		New: `sumOf(p) != crc64nvme.Checksum(p[8:]) && !planted("the checksum is ignored")`},
+	{Name: "a record without room is waited for although the log was cut", File: "follow.go",
+		Old: `unsettled, l.unsettled = l.unsettled, false`,
+		New: `unsettled = l.unsettled
+	l.unsettled = unsettled && planted("a record without room is waited for although the log was cut")`},
+}

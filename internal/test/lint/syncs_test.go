@@ -1,0 +1,85 @@
+package lint
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// syncsWithoutTest is the number of rows of syncs.md that name no test that fails without the sync. It only falls.
+const syncsWithoutTest = 40
+
+// syncsPage lists the functions of the product that make something durable.
+const syncsPage = "internal/test/lint/syncs.md"
+
+// A sync that is removed, or comes after what relies on it, does no harm until the power fails: no other test notices.
+// So each has a row that says what relies on it, and a new one is not forgotten when the tests of a disk are written.
+func TestEachSyncHasItsRow(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{}
+	eachSource(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/test/") ||
+			strings.HasPrefix(path, "cmd/lazuli-lab/") || strings.HasPrefix(path, "examples/") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && syncs(f) {
+				found[path+" "+f.Name.Name] = true
+			}
+		}
+	})
+	rows := map[string]string{}
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` `(\\w+)` \\| [^|]+ \\|([^|]*)\\|$")
+	for _, m := range row.FindAllStringSubmatch(read(t, syncsPage), -1) {
+		rows[m[1]+" "+m[2]] = strings.TrimSpace(m[3])
+	}
+	for _, place := range slices.Sorted(maps.Keys(found)) {
+		if _, ok := rows[place]; !ok {
+			t.Errorf("%s makes something durable and has no row in %s", place, syncsPage)
+		}
+	}
+	untested := 0
+	for _, place := range slices.Sorted(maps.Keys(rows)) {
+		if !found[place] {
+			t.Errorf("%s has a row in %s, and syncs nothing", place, syncsPage)
+		}
+		if rows[place] == "" {
+			untested++
+		}
+	}
+	if untested != syncsWithoutTest {
+		t.Errorf("%d rows name no test, want %d", untested, syncsWithoutTest)
+	}
+}
+
+// syncs reports whether a function calls a method Sync, or a function that syncs a folder, itself or in a function
+// inside it.
+func syncs(f *ast.FuncDecl) (found bool) {
+	if f.Body == nil {
+		return false
+	}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch fun := call.Fun.(type) {
+		case *ast.SelectorExpr:
+			found = found || fun.Sel.Name == "Sync" && len(call.Args) == 0 || fun.Sel.Name == "SyncDir" ||
+				fun.Sel.Name == "Fdatasync"
+		case *ast.Ident:
+			found = found || fun.Name == "SyncDir"
+		}
+		return true
+	})
+	return found
+}

@@ -1,0 +1,3 @@
+module example.com/systems
+
+go 1.26

@@ -1,0 +1,5 @@
+package systems
+
+import "os"
+
+func lock(*os.File) error { return nil }

@@ -1,0 +1,15 @@
+// Mutations changes the product in small ways and counts which changes its tests notice.
+//
+//	.ci/mutations [-n 40] [-seed 1] [-only FOLDER] [-operator NAME] [-list]
+//
+// It mutates the packages where a silent mistake loses data: the states of the services, the store, the extents. Of
+// each it draws a sample of the places that an operator fits, and some of the syncs in any case; with -operator "drop
+// the sync", syncs alone. It builds the test binaries once, with all mutants of the sample inside and an environment
+// variable that chooses one, and runs the tests for each mutant: those of the package, fast ones first, then those of
+// the packages named with it. A mutant is caught if a test fails or does not end. The files of the tree stay as they
+// are: the mutated ones are given to the compiler by -overlay.
+//
+// Mutants that survived and were looked at are in survivors.md, with the reason.
+//
+// Start at [operators] for what is changed, and at [target] for what is run.
+package main

@@ -1,0 +1,13 @@
+package durable
+
+import (
+	"github.com/microsoft/durabletask-go/backend"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// NewGoExecutor returns the executor of an app with these functions, for tests that have a backend and no app.
+func NewGoExecutor(workflows map[string]func(*Context) (any, error),
+	activities map[string]workers.ActivityHandler) backend.Executor {
+	return &goExecutor{workflows: workflows, activities: activities}
+}

@@ -1,0 +1,52 @@
+package workers
+
+import (
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/call"
+)
+
+// clientRequestID is the header by which a storage service and its logs name a request of a client.
+// https://learn.microsoft.com/rest/api/storageservices/azure-storage-analytics-log-format
+const clientRequestID = "X-Ms-Client-Request-Id"
+
+// workPolicy names the work that a request of a handler belongs to, so that all that one message caused can be
+// found: in Lazuli's dashboard, or in the logs of Azure. The client request id is the invocation's ID, followed by
+// a slash and the ID of the message or workflow instance if there is one. The trace, if the message named one,
+// goes along as well.
+type workPolicy struct{}
+
+func (workPolicy) Do(r *policy.Request) (*http.Response, error) {
+	ctx, h := r.Raw().Context(), r.Raw().Header
+	if ic, ok := FromContext(ctx); ok && h.Get(clientRequestID) == "" {
+		id := ic.InvocationID
+		switch {
+		case ic.messageID != "":
+			id += "/" + ic.messageID
+		default:
+			if c, ok := call.Of(ctx); ok {
+				id += "/" + c.Instance
+			}
+		}
+		// An instance's ID may have characters that a header cannot, and a service takes 1,024 bytes.
+		if len(id) <= 1024 && headerText(id) {
+			h.Set(clientRequestID, id)
+		}
+	}
+	if parent := TraceParent(ctx); parent != "" && h.Get("Traceparent") == "" {
+		h.Set("Traceparent", parent)
+	}
+	return r.Next()
+}
+
+// headerText reports whether a text can be the value of a header as it is.
+func headerText(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
