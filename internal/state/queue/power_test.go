@@ -32,7 +32,7 @@ const (
 // powerMark is a line that the recorded process prints before it does something (Done is false) and when it was
 // acknowledged.
 type powerMark struct {
-	Do      string `json:"do"` // put, get, delete, clear
+	Do      string `json:"do"` // put, get, delete, deleteTogether, clear
 	Done    bool   `json:"done"`
 	Body    string `json:"body,omitempty"` // its first words
 	Count   uint32 `json:"count,omitempty"`
@@ -149,7 +149,7 @@ func (l *powerLoad) putTogether(name string, n int) {
 }
 
 func (l *powerLoad) deleteTogether(list []Message) {
-	l.markAll("delete", len(list), func(i int) string { return powerKey(list[i].Body) }, func([]string) error {
+	l.markAll("deleteTogether", len(list), func(i int) string { return powerKey(list[i].Body) }, func([]string) error {
 		held := make([]Held, len(list))
 		for i, m := range list {
 			held[i] = Held{m.ID, m.Receipt}
@@ -222,6 +222,7 @@ type powerMessage struct {
 	mayBeGone bool // deleting or clearing has begun
 	gone      bool // deleting or clearing was acknowledged
 	clearing  bool // it was acknowledged before a clear began
+	alone     bool // its deletion is a call of its own, so that it may be gone before others of its batch
 	count     uint32
 	visible   int64
 }
@@ -237,8 +238,9 @@ func (p *powerModel) take(m powerMark) {
 		k.put = true
 	case m.Do == "get":
 		k.count, k.visible = max(k.count, m.Count), max(k.visible, m.Visible)
-	case m.Do == "delete":
+	case m.Do == "delete" || m.Do == "deleteTogether":
 		k.mayBeGone, k.gone = true, k.gone || m.Done
+		k.alone = m.Do == "delete"
 	case m.Do == "clear" && !m.Done:
 		for _, k := range p.messages {
 			k.mayBeGone, k.clearing = true, k.put
@@ -265,9 +267,9 @@ func (p *powerModel) check(found map[string]State) (lost, back, wrong []string) 
 	}
 	// Of what was put or deleted together, all is there or nothing.
 	together, there := make(map[string]int), make(map[string]int)
-	for key := range p.messages {
+	for key, k := range p.messages {
 		batch, _, _ := strings.Cut(key, "-")
-		if !strings.HasPrefix(batch, powerBatch) {
+		if !strings.HasPrefix(batch, powerBatch) || k.alone {
 			continue
 		}
 		if together[batch]++; found[key] != (State{}) {
