@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
@@ -101,7 +102,8 @@ func Folder(path string) Target { return folderTarget{path} }
 // Put writes a temporary file in the same folder, syncs and renames it, so that a crash leaves the old file or the new
 // one.
 func (t folderTarget) Put(_ context.Context, e Entity) (err error) {
-	if err := os.MkdirAll(t.path, 0o700); err != nil {
+	// Its name has to be as durable as what it gets.
+	if err := disk.MkdirAll(t.path, 0o700); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(t.path)
