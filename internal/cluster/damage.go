@@ -39,7 +39,9 @@ func leaveIfDamaged(dir string, log *slog.Logger) error {
 	if err := os.Rename(dir, aside); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	if err := errors.Join(disk.MkdirAll(dir, 0o700), disk.OS.SyncDir(filepath.Dir(dir))); err != nil {
+	// The new folder's name is synced, and with it that of the old one: a node that has left does not start with its
+	// damaged files again.
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	log.Error("this node has left the cluster since its files are damaged; to let it join again, run the "+

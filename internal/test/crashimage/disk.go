@@ -238,8 +238,8 @@ func (d *Disk) Write(to string, v Variant, seed uint64) error {
 	return d.root.write(to, v, rand.New(rand.NewPCG(seed, 0)))
 }
 
-// Files returns the files of an image below a path, by their paths, and does not write it. The contents must not be
-// changed.
+// Files returns the files of an image below a path, or all, by their paths, and does not write it. The contents must
+// not be changed.
 func (d *Disk) Files(below string, v Variant, seed uint64) map[string][]byte {
 	files := map[string][]byte{}
 	d.root.files(files, "", below, v, rand.New(rand.NewPCG(seed, 0)))
@@ -249,7 +249,7 @@ func (d *Disk) Files(below string, v Variant, seed uint64) map[string][]byte {
 func (f *inode) files(found map[string][]byte, at, below string, v Variant, choice *rand.Rand) {
 	for name, i := range f.names(v) {
 		path := filepath.Join(at, name)
-		switch inside := path == below || strings.HasPrefix(path, below+"/"); {
+		switch inside := below == "" || path == below || strings.HasPrefix(path, below+"/"); {
 		case i.folder && (inside || strings.HasPrefix(below, path+"/")):
 			i.files(found, path, below, v, choice)
 		case !i.folder && inside:

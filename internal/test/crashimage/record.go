@@ -62,6 +62,9 @@ type Recording struct{ Events []Event }
 
 const traced = "trace=openat,open,creat,close,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,rmdir,ftruncate,truncate,mkdir,mkdirat,lseek,copy_file_range,sendfile,fallocate,link,linkat"
 
+// uncopied refuses calls by which the system copies content: the trace would not have it. Go reads and writes instead.
+const uncopied = "inject=copy_file_range:error=ENOSYS"
+
 // Record runs a command to its end and returns its operations below dir, which must exist and be empty, and its output.
 func Record(dir, trace string, cmd *exec.Cmd) (*Recording, error) {
 	dir, err := filepath.EvalSymlinks(dir)
@@ -73,7 +76,7 @@ func Record(dir, trace string, cmd *exec.Cmd) (*Recording, error) {
 		return nil, err
 	}
 	cmd.Args = append([]string{strace, "-f", "-y", "-xx", "-a1", "-s", "16777216", "--seccomp-bpf", "-o", trace, "-e",
-		traced, cmd.Path}, cmd.Args[1:]...)
+		traced, "-e", uncopied, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = strace
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed

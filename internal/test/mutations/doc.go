@@ -1,6 +1,7 @@
 // Mutations changes the product in small ways and counts which changes its tests notice.
 //
 //	.ci/mutations [-n 40] [-seed 1] [-only FOLDER] [-operator NAME] [-list]
+//	.ci/mutations -syncs PATTERN
 //
 // It mutates the packages where a silent mistake loses data: the states of the services, the store, the extents. Of
 // each it draws a sample of the places that an operator fits, and some of the syncs in any case; with -operator "drop
@@ -9,7 +10,10 @@
 // the packages named with it. A mutant is caught if a test fails or does not end. The files of the tree stay as they
 // are: the mutated ones are given to the compiler by -overlay.
 //
+// With -syncs, it removes in place of that each sync that has a row in internal/test/lint/syncs.md, and runs the tests
+// that the row names: the pattern, a regular expression, selects rows by file, function and test.
+//
 // Mutants that survived and were looked at are in survivors.md, with the reason.
 //
-// Start at [operators] for what is changed, and at [target] for what is run.
+// Start at [operators] for what is changed, at [target] for what is run, and at [runSyncs] for the syncs.
 package main

@@ -64,12 +64,18 @@ func mutantAdd[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uin
 var _, _, _ = mutantErr, mutantSync, mutantAdd[int]
 `
 
-// load parses and checks a package, and returns its files.
-func load(folder string) (sources []*source, name string, err error) {
+// loaded is a parsed package.
+type loaded struct {
+	folder, name string
+	sources      []*source
+}
+
+// load parses and checks a package.
+func load(folder string) (*loaded, error) {
 	out, err := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Export,Dir,Name,GoFiles",
 		"./"+folder).Output()
 	if err != nil {
-		return nil, "", fmt.Errorf("go list %s: %w", folder, err)
+		return nil, fmt.Errorf("go list %s: %w", folder, err)
 	}
 	type listed struct {
 		ImportPath, Export, Dir, Name string
@@ -82,7 +88,7 @@ func load(folder string) (sources []*source, name string, err error) {
 		if err := d.Decode(&p); err == io.EOF {
 			break
 		} else if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		exports[p.ImportPath] = p.Export
 		last = p
@@ -91,46 +97,52 @@ func load(folder string) (sources []*source, name string, err error) {
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{},
 		Defs: map[*ast.Ident]types.Object{}}
 	var files []*ast.File
+	p := &loaded{folder: folder, name: last.Name}
 	for _, file := range last.GoFiles {
 		path := filepath.Join(last.Dir, file)
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		parsed, err := parser.ParseFile(set, path, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		files = append(files, parsed)
-		sources = append(sources, &source{path: folder + "/" + file, text: string(text), file: parsed, info: info,
+		p.sources = append(p.sources, &source{path: folder + "/" + file, text: string(text), file: parsed, info: info,
 			position: set.Position, sizes: map[ast.Expr]bool{}})
 	}
 	config := types.Config{Importer: importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(exports[path])
 	})}
 	_, err = config.Check(last.ImportPath, set, files, info)
-	return sources, last.Name, err
+	return p, err
 }
 
-// overlay writes the package with all mutants in a folder, and returns the file for -overlay. A mutant's number is its
+// overlayFile is the file for -overlay.
+const overlayFile = "overlay.json"
+
+// overlay writes packages with all mutants in a folder, and returns the file for -overlay. A mutant's number is its
 // index in the sample plus one.
-func overlay(into, folder, name string, sources []*source, sample []*mutant) (string, error) {
+func overlay(into string, packages []*loaded, sample []*mutant) (string, error) {
 	replaced := map[string]string{}
 	place := func(path, text string) error {
 		absolute, err := filepath.Abs(path)
 		if err != nil {
 			return err
 		}
-		replaced[absolute] = filepath.Join(into, filepath.Base(path))
+		replaced[absolute] = filepath.Join(into, fmt.Sprint(len(replaced), "-", filepath.Base(path)))
 		return os.WriteFile(replaced[absolute], []byte(text), 0o600)
 	}
-	if err := place(folder+"/mutants.go", fmt.Sprintf(chooser, name)); err != nil {
-		return "", err
-	}
-	for _, s := range sources {
-		if text := mutated(s, sample); text != s.text {
-			if err := place(s.path, text); err != nil {
-				return "", err
+	for _, p := range packages {
+		if err := place(p.folder+"/mutants.go", fmt.Sprintf(chooser, p.name)); err != nil {
+			return "", err
+		}
+		for _, s := range p.sources {
+			if text := mutated(s, sample); text != s.text {
+				if err := place(s.path, text); err != nil {
+					return "", err
+				}
 			}
 		}
 	}
@@ -138,7 +150,7 @@ func overlay(into, folder, name string, sources []*source, sample []*mutant) (st
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(into, "overlay.json")
+	file := filepath.Join(into, overlayFile)
 	return file, os.WriteFile(file, b, 0o600)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -54,8 +55,21 @@ func main() {
 	only := flag.String("only", "", "the folder of one package")
 	operator := flag.String("operator", "", "the name of one operator")
 	list := flag.Bool("list", false, "print the mutants and run nothing")
+	syncs := flag.String("syncs", "", "in place of all else, remove the syncs of the rows of syncs.md that fit this pattern")
 	flag.Parse()
 	log.SetFlags(0)
+	if *syncs != "" {
+		only, err := regexp.Compile(*syncs)
+		if err != nil {
+			log.Fatal(err)
+		}
+		caught, all, err := runSyncs(only)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%d of %d syncs are missed by their tests\n", caught, all)
+		return
+	}
 	caught, all := 0, 0
 	for _, t := range targets {
 		if *only != "" && t.folder != *only {
@@ -74,11 +88,11 @@ func main() {
 
 // run mutates one package, and returns how many mutants were caught of how many.
 func (t *target) run(d drawing, list bool) (caught, all int, err error) {
-	sources, name, err := load(t.folder)
+	p, err := load(t.folder)
 	if err != nil {
 		return 0, 0, err
 	}
-	sample := d.sample(sources)
+	sample := d.sample(p.sources)
 	if list {
 		for _, m := range sample {
 			fmt.Printf("%s\n    %s\n", m.name(), m.text)
@@ -90,7 +104,7 @@ func (t *target) run(d drawing, list bool) (caught, all int, err error) {
 		return 0, 0, err
 	}
 	defer os.RemoveAll(folder)
-	file, err := overlay(folder, t.folder, name, sources, sample)
+	file, err := overlay(folder, []*loaded{p}, sample)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -116,7 +116,7 @@ func (s *source) isError(e ast.Expr) bool {
 func isSync(call *ast.CallExpr) bool {
 	switch f := call.Fun.(type) {
 	case *ast.SelectorExpr:
-		return f.Sel.Name == "Sync" && len(call.Args) == 0 || f.Sel.Name == "SyncDir"
+		return f.Sel.Name == "Sync" && len(call.Args) == 0 || f.Sel.Name == "SyncDir" || f.Sel.Name == "Fdatasync"
 	case *ast.Ident:
 		return f.Name == "SyncDir"
 	}
