@@ -5,10 +5,11 @@
 //
 // It mutates the packages where a silent mistake loses data: the states of the services, the store, the extents. Of
 // each it draws a sample of the places that an operator fits, and some of the syncs in any case; with -operator "drop
-// the sync", syncs alone. It builds the test binaries once, with all mutants of the sample inside and an environment
-// variable that chooses one, and runs the tests for each mutant: those of the package, fast ones first, then those of
-// the packages named with it. A mutant is caught if a test fails or does not end. The files of the tree stay as they
-// are: the mutated ones are given to the compiler by -overlay.
+// the sync", syncs alone. Places that only log are left out. It builds the test binaries once, with all mutants of the
+// sample inside and an environment variable that chooses one. It runs each test once alone, without a mutant, to learn
+// which tests come to which mutant, and then these tests for each mutant: those of the package first, and fast ones
+// before others. A mutant is caught if a test fails or does not end. The files of the tree stay as they are: the
+// mutated ones are given to the compiler by -overlay.
 //
 // With -syncs, it removes in place of that each sync that has a row in internal/test/lint/syncs.md, and runs the tests
 // that the row names: the pattern, a regular expression, selects rows by file, function and test.

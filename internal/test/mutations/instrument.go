@@ -17,10 +17,11 @@ import (
 )
 
 // chooser is the file that is added to a mutated package. Tests and the processes that they start have the number of
-// the chosen mutant in their environment, and note that they came to it in a file.
+// the chosen mutant in their environment; with -1, they note the mutants to which they come in a file.
 const chooser = `package %s
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"sync"
@@ -28,15 +29,20 @@ import (
 
 var (
 	mutantChosen, _ = strconv.Atoi(os.Getenv("LAZULI_MUTANT"))
-	mutantReached   = sync.OnceFunc(func() { _ = os.WriteFile(os.Getenv("LAZULI_MUTANT_REACHED"), nil, 0o600) })
+	mutantsReached  sync.Map
 )
 
 func mutantOn(n int) bool {
-	if n != mutantChosen {
-		return false
+	if mutantChosen < 0 {
+		if _, known := mutantsReached.LoadOrStore(n, true); !known {
+			f, err := os.OpenFile(os.Getenv("LAZULI_MUTANT_REACHED"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+			if err == nil {
+				fmt.Fprintln(f, n)
+				f.Close()
+			}
+		}
 	}
-	mutantReached()
-	return true
+	return n == mutantChosen
 }
 
 func mutantErr(n int, err error) error {

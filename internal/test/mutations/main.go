@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
-	"time"
+	"slices"
 )
 
 // target is a package to mutate, and the tests that are to notice.
@@ -19,35 +16,24 @@ type target struct {
 	folder string
 	// tests are the folders whose tests are run, in this order, until one fails.
 	tests []string
-	// slow are the tests that are run only for mutants that all others let survive.
-	slow string
 }
+
+// inBlobs are the tests that use the floors of the state of blobs.
+var inBlobs = []string{"internal/state/blob", "blobsvc", "internal/server/fsck"}
 
 var targets = []target{
-	{"internal/state/table", []string{"internal/state/table", "tablesvc", "internal/server/fsck"},
-		"Linearizable|Model|" + damage},
-	{"internal/state/queue", []string{"internal/state/queue", "queuesvc", "internal/server/fsck"},
-		"PowerFailure|TestEachCallOnADiskFails|Model|FullDisk|Killed|" + damage},
-	{"internal/state/blob", []string{"internal/state/blob", "blobsvc", "internal/server/fsck"},
-		"RepairTreeAfterAnyLoss|Model|Linearizable|" + damage},
-	{"internal/state/blob/tree", []string{"internal/state/blob", "blobsvc", "internal/server/fsck"},
-		"RepairTreeAfterAnyLoss|Model|Linearizable|" + damage},
-	{"internal/state/blob/listing", []string{"internal/state/blob", "blobsvc", "internal/server/fsck"},
-		"RepairTreeAfterAnyLoss|Model|Linearizable|" + damage},
-	{"internal/state/blob/maintain", []string{"internal/state/blob/maintain", "internal/state/blob", "blobsvc",
-		"internal/server/fsck"},
-		"RepairTreeAfterAnyLoss|Model|Linearizable|" + damage},
-	{"internal/state/blob/replica", []string{"internal/state/blob/replica", "internal/state/blob", "blobsvc",
-		"internal/server/fsck"},
-		"RepairTreeAfterAnyLoss|Model|Linearizable|" + damage},
-	{"internal/storage/store", []string{"internal/storage/store", "internal/state/table", "internal/state/queue"},
-		"CrashImages|EveryDamage|FlippedBits|Histor|Direct|TransactionsAgainstModel|FailingDisk|FullDisk|PowerFailure"},
-	{"internal/storage/extent", []string{"internal/storage/extent"},
-		"CrashImages|CrashAgainst|DamageIsNeverRead|EachCall"},
+	{"internal/state/table", []string{"internal/state/table", "tablesvc", "internal/server/fsck"}},
+	{"internal/state/queue", []string{"internal/state/queue", "queuesvc", "internal/server/fsck"}},
+	{"internal/state/blob", inBlobs},
+	{"internal/state/blob/record", append([]string{"internal/state/blob/record"}, inBlobs...)},
+	{"internal/state/blob/tree", append([]string{"internal/state/blob/tree"}, inBlobs...)},
+	{"internal/state/blob/listing", append([]string{"internal/state/blob/listing"}, inBlobs...)},
+	{"internal/state/blob/maintain", append([]string{"internal/state/blob/maintain"}, inBlobs...)},
+	{"internal/state/blob/offline", append([]string{"internal/state/blob/offline"}, inBlobs...)},
+	{"internal/state/blob/replica", append([]string{"internal/state/blob/replica"}, inBlobs...)},
+	{"internal/storage/store", []string{"internal/storage/store", "internal/state/table", "internal/state/queue"}},
+	{"internal/storage/extent", []string{"internal/storage/extent"}},
 }
-
-// damage are the slow tests of fsck.
-const damage = "Corruption|WholeFiles|PairsOfFiles|Trees"
 
 func main() {
 	n := flag.Int("n", 40, "mutants of each package")
@@ -55,7 +41,7 @@ func main() {
 	only := flag.String("only", "", "the folder of one package")
 	operator := flag.String("operator", "", "the name of one operator")
 	list := flag.Bool("list", false, "print the mutants and run nothing")
-	syncs := flag.String("syncs", "", "in place of all else, remove the syncs of the rows of syncs.md that fit this pattern")
+	syncs := flag.String("syncs", "", "remove the syncs of the rows of syncs.md that fit a pattern, and do nothing else")
 	flag.Parse()
 	log.SetFlags(0)
 	if *syncs != "" {
@@ -108,37 +94,29 @@ func (t *target) run(d drawing, list bool) (caught, all int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	rigs := make([]rig, len(t.tests))
+	rigs := make([]*rig, len(t.tests))
 	for i, tests := range t.tests {
-		rigs[i] = rig{limit: time.Hour, folder: tests, binary: filepath.Join(folder, fmt.Sprintf("tests%d", i)), slow: t.slow,
-			reached: filepath.Join(folder, "reached")}
+		rigs[i] = &rig{folder: tests, binary: filepath.Join(folder, fmt.Sprintf("tests%d", i)),
+			reached: filepath.Join(folder, "reached"), short: true}
 		if err := rigs[i].build(file); err != nil {
 			return 0, 0, err
 		}
-		// Tests that fail by themselves would catch every mutant.
-		var limit time.Duration
-		for _, slow := range []bool{false, true} {
-			began := time.Now()
-			if out, failed := rigs[i].fails(0, slow); failed {
-				return 0, 0, fmt.Errorf("%s fails without a mutant:\n%s", tests, out)
-			}
-			limit = max(limit, 20*time.Second+3*time.Since(began))
+		if err := rigs[i].learn(); err != nil {
+			return 0, 0, err
 		}
-		rigs[i].limit = limit
 	}
 	fmt.Printf("%s, %d mutants, seed %d:\n", t.folder, len(sample), d.seed)
 	for i, m := range sample {
 		by := killer(rigs, i+1)
-		if by != "" {
+		switch {
+		case by != "":
 			caught++
-		} else if _, err := os.Stat(rigs[0].reached); err != nil {
+		case !slices.ContainsFunc(rigs, func(r *rig) bool { return len(r.reach[i+1]) > 0 }):
 			by = "SURVIVED, no test comes to it"
-		} else {
+		default:
 			by = "SURVIVED"
 		}
 		fmt.Printf("%3d %-40s %s\n    %s\n", i+1, by, m.name(), m.text)
-		// The file says that the mutated place was run; the next mutant begins without it.
-		_ = os.Remove(rigs[0].reached)
 	}
 	fmt.Printf("%s: %d of %d are caught\n\n", t.folder, caught, len(sample))
 	return caught, len(sample), nil
@@ -174,56 +152,4 @@ func (d drawing) sample(sources []*source) []*mutant {
 	}
 	sample := pick(syncs, d.n/10)
 	return append(sample, pick(others, d.n-len(sample))...)
-}
-
-// rig runs the tests of one folder, compiled with the mutants.
-type rig struct {
-	folder, binary, slow, reached string
-	// limit is how long the tests may take with a mutant: some let them wait without an end.
-	limit time.Duration
-}
-
-func (r *rig) build(overlay string) error {
-	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", r.binary, "./"+r.folder)
-	out, err := build.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("go test -c %s: %w\n%s", r.folder, err, out)
-	}
-	return nil
-}
-
-// killer returns the tests that notice a mutant, or nothing: fast ones first.
-func killer(rigs []rig, number int) string {
-	for _, slow := range []bool{false, true} {
-		for i := range rigs {
-			out, failed := rigs[i].fails(number, slow)
-			if !failed {
-				continue
-			}
-			for line := range strings.Lines(out) {
-				if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: "); ok {
-					name, _, _ = strings.Cut(name, " ")
-					return "by " + name
-				}
-			}
-			return "by the end of the tests of " + filepath.Base(rigs[i].folder)
-		}
-	}
-	return ""
-}
-
-// fails reports whether the tests fail, or do not end, with a mutant, and what they print.
-func (r *rig) fails(number int, slow bool) (string, bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.limit+time.Minute)
-	defer cancel()
-	choice := "-test.skip=" + r.slow
-	if slow {
-		choice = "-test.run=" + r.slow
-	}
-	tests := exec.CommandContext(ctx, r.binary, choice, "-test.short", "-test.failfast", "-test.timeout="+r.limit.String())
-	tests.Dir = r.folder
-	tests.Env = append(os.Environ(), fmt.Sprint("LAZULI_MUTANT=", number), "LAZULI_MUTANT_REACHED="+r.reached)
-	tests.WaitDelay = time.Second
-	out, err := tests.CombinedOutput()
-	return string(out), err != nil
 }

@@ -6,6 +6,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -38,7 +39,7 @@ type source struct {
 
 // operators are the changes, by the name that a report has.
 //
-//   - negate: a condition of an if is its opposite.
+//   - negate: a condition of an if is its opposite, unless the if only logs.
 //   - off by one: < is <=, <= is <, and the same for > and >=.
 //   - one more: a sum or difference with 1 is one more.
 //   - drop: a call, assignment or increment that stands alone is left out.
@@ -74,6 +75,9 @@ type adder func(operator string, at ast.Node, before, after string)
 func (s *source) mutate(n ast.Node, f *ast.FuncDecl, add adder) {
 	switch n := n.(type) {
 	case *ast.IfStmt:
+		if s.onlyLogs(n) {
+			return
+		}
 		add("negate", n.Cond, "(mutantOn(%d) != bool(", "))")
 	case *ast.BinaryExpr:
 		s.binary(n, add)
@@ -105,6 +109,22 @@ func (s *source) mutate(n ast.Node, f *ast.FuncDecl, add adder) {
 			add("ignore the error", last, "mutantErr(%d, ", ")")
 		}
 	}
+}
+
+// onlyLogs reports whether an if does nothing but log: no test has to notice that a line is missing.
+func (s *source) onlyLogs(n *ast.IfStmt) bool {
+	return n.Else == nil && !slices.ContainsFunc(n.Body.List, func(statement ast.Stmt) bool {
+		e, ok := statement.(*ast.ExprStmt)
+		if !ok {
+			return true
+		}
+		call, ok := e.X.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		f, ok := call.Fun.(*ast.SelectorExpr)
+		return !ok || !slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, f.Sel.Name)
+	})
 }
 
 func (s *source) isError(e ast.Expr) bool {
