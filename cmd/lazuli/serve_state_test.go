@@ -45,12 +45,7 @@ func TestRolesAndWorkflowsThroughResetAndClock(t *testing.T) {
 	}
 	until := func(what string, done func() bool) {
 		t.Helper()
-		for !done() {
-			if ctx.Err() != nil {
-				t.Fatal(what)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		check.Eventually(t, done, "%s", what)
 	}
 	exercise := func() {
 		t.Helper()

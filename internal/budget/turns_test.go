@@ -7,25 +7,22 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // waitFor waits until n requests wait for a turn.
 func (t *Turns) waitFor(tb testing.TB, n int) {
 	tb.Helper()
-	for at := time.Now(); ; time.Sleep(time.Millisecond) {
+	check.Eventually(tb, func() bool {
 		t.mu.Lock()
+		defer t.mu.Unlock()
 		have := 0
 		for _, list := range t.waiting {
 			have += len(list)
 		}
-		t.mu.Unlock()
-		if have == n {
-			return
-		}
-		if time.Since(at) > 30*time.Second {
-			tb.Fatalf("%d requests wait, want %d", have, n)
-		}
-	}
+		return have == n
+	}, "%d requests wait", n)
 }
 
 // An account with one request does not wait for all requests of an account with many.

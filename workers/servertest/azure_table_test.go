@@ -297,7 +297,8 @@ func TestTriggersAreImmediate(t *testing.T) {
 		eventually(t, "the functions are idle", func() bool { return app.Stats()[0].InFlight+app.Stats()[1].InFlight == 0 })
 		var list []time.Duration
 		for range 9 {
-			time.Sleep(20 * time.Millisecond) // Idle again.
+			eventually(t, "the functions are idle again",
+				func() bool { return app.Stats()[0].InFlight+app.Stats()[1].InFlight == 0 })
 			began := time.Now()
 			do()
 			hear()

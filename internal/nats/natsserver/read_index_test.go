@@ -63,17 +63,15 @@ func (r *readers) publish(i int) uint64 {
 // end asks a server until the end is confirmed.
 func (r *readers) end(i int) uint64 {
 	r.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	var end uint64
+	check.Eventually(r.t, func() bool {
 		ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
-		end, err := r.index[i].End(ctx, readStream)
-		cancel()
-		if err == nil {
-			return end
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("end: %v", err)
-		}
-	}
+		defer cancel()
+		var err error
+		end, err = r.index[i].End(ctx, readStream)
+		return err == nil
+	}, "server %d confirms the end", i)
+	return end
 }
 
 // A leader that was cut off goes on to believe that it leads, for some seconds. It must not confirm an end meanwhile

@@ -58,7 +58,7 @@ func TestRepairedQueuesAreDurable(t *testing.T) {
 			t.Errorf("repaired: %q", report.Repaired)
 		}
 	})
-	r.Durable(t, []string{"LOCK", "RESERVE"})
+	r.Durable(t, []string{"LOCK", "RESERVE", "MARKS"})
 	r.Order(t, "rename data/queues", "rename data/queues.db", "rename data/queues.db-repair", "sync data/damaged/*",
 		"sync data")
 }

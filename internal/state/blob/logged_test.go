@@ -44,12 +44,13 @@ func TestCrashImages(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(7, 9))
 	var mu sync.Mutex // guards what follows: extents are also finished in the background
-	wanted, images := map[string]string{}, 0
+	wanted, images, moments := map[string]string{}, 0, 0
 	check := func(what string) {
 		mu.Lock()
 		defer mu.Unlock()
 		file, missing := os.ReadFile(filepath.Join(dir, "blobs.db"))
-		for loss := range faultdisk.LosesCount {
+		moments++
+		for _, loss := range faultdisk.LossesAt(moments) {
 			images++
 			what := fmt.Sprintf("%s, loss %d", what, loss)
 			to := filepath.Join(scratch, fmt.Sprint(images))

@@ -368,7 +368,7 @@ func TestPowerFailure(t *testing.T) {
 		kinds[e.Kind]++
 	}
 	t.Logf("%d operations (%v): %d images of the disk, checked %d times", len(recording.Events), kinds, p.images, p.checks)
-	if p.removed == 0 || kinds[crashimage.Sync] < 50 || p.images < 50 {
+	if p.removed == 0 || kinds[crashimage.Sync] < 50 || p.images < check.Size(30, 50) {
 		t.Errorf("%d blocks were removed, with %v: the load does not show what it should", p.removed, kinds)
 	}
 }
@@ -436,11 +436,11 @@ func (p *powerTest) wanted(n int, e crashimage.Event, v crashimage.Variant) bool
 	oneOf := func(m int) bool { return rand.New(rand.NewPCG(uint64(n), uint64(v))).IntN(m) == 0 }
 	switch {
 	case e.Kind == crashimage.Sync && v == crashimage.Synced:
-		return !strings.HasSuffix(e.Path, "index.db") && oneOf(check.Size(5, 3))
+		return !strings.HasSuffix(e.Path, "index.db") && oneOf(check.Size(9, 3))
 	case e.Kind == crashimage.Remove, e.Kind == crashimage.Rename:
 		return block
 	case e.Kind == crashimage.Write, e.Kind == crashimage.Sync:
-		return oneOf(check.Size(150, 90))
+		return oneOf(check.Size(300, 90))
 	}
 	return false
 }

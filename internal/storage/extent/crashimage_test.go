@@ -25,12 +25,13 @@ func TestCrashImages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	var mu sync.Mutex // guards kept and images: extents are also finished in the background
 	var kept []content
-	images, pairs := 0, check.Size(8, 20)
+	images, moments, enough, pairs := 0, 0, check.Size(100, 200), check.Size(8, 20)
 	check := func(what string) {
 		t.Helper()
 		mu.Lock()
 		defer mu.Unlock()
-		for loss := range faultdisk.LosesCount {
+		moments++
+		for _, loss := range faultdisk.LossesAt(moments) {
 			images++
 			to := filepath.Join(scratch, fmt.Sprint(images))
 			if err := recorder.Image(to, loss, rng); err != nil {
@@ -95,7 +96,7 @@ func TestCrashImages(t *testing.T) {
 	fsys.SetHook(nil)
 	check("after Close")
 	t.Logf("%d images", images)
-	if images < 200 {
+	if images < enough {
 		t.Errorf("%d images: the test shows nothing", images)
 	}
 }

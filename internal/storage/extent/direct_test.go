@@ -169,11 +169,12 @@ func TestCrashImagesOfBulkContent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 6))
 	var mu sync.Mutex
 	var kept []content
-	images, commits := 0, check.Size(2, 5)
+	images, moments, enough, commits := 0, 0, check.Size(30, 60), check.Size(2, 5)
 	check := func(what string) {
 		mu.Lock()
 		defer mu.Unlock()
-		for loss := range faultdisk.LosesCount {
+		moments++
+		for _, loss := range faultdisk.LossesAt(moments) {
 			images++
 			to := filepath.Join(scratch, fmt.Sprint(images))
 			if err := recorder.Image(to, loss, rng); err != nil {
@@ -213,7 +214,7 @@ func TestCrashImagesOfBulkContent(t *testing.T) {
 	fsys.SetHook(nil)
 	check("after Close")
 	t.Logf("%d images", images)
-	if images < 60 {
+	if images < enough {
 		t.Errorf("%d images: the test shows nothing", images)
 	}
 }

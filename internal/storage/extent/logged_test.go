@@ -100,12 +100,13 @@ func TestCrashImagesOfLoggedContent(t *testing.T) {
 	var mu sync.Mutex // guards kept, log and images: extents are also finished in the background
 	var kept []content
 	var log []Logged
-	images, commits := 0, check.Size(18, 30)
+	images, moments, enough, commits := 0, 0, check.Size(100, 200), check.Size(18, 30)
 	check := func(what string) {
 		t.Helper()
 		mu.Lock()
 		defer mu.Unlock()
-		for loss := range faultdisk.LosesCount {
+		moments++
+		for _, loss := range faultdisk.LossesAt(moments) {
 			images++
 			to := filepath.Join(scratch, fmt.Sprint(images))
 			if err := recorder.Image(to, loss, rng); err != nil {
@@ -172,7 +173,7 @@ func TestCrashImagesOfLoggedContent(t *testing.T) {
 	log = nil
 	check("after Close")
 	t.Logf("%d images", images)
-	if images < 200 {
+	if images < enough {
 		t.Errorf("%d images: the test shows nothing", images)
 	}
 }

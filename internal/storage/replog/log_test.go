@@ -465,21 +465,15 @@ func TestReadsDoNotWriteToTheLog(t *testing.T) {
 		}
 	}
 	// The servers may still have elected a leader: reads use marks for some time then.
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	check.Eventually(t, func() bool {
 		before := nodes[0].Position().Seq
 		for range 50 {
 			for _, n := range nodes {
 				n.barrier(t)
 			}
 		}
-		after := nodes[0].Position().Seq
-		if after == before {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("150 reads have written %d messages", after-before)
-		}
-	}
+		return nodes[0].Position().Seq == before
+	}, "150 reads write nothing")
 }
 
 // A cluster that has grown keeps its logs on more servers.
@@ -554,18 +548,11 @@ func TestThreeNodes(t *testing.T) {
 				want[i] += 10
 			}
 		}
-		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		check.Eventually(t, func() bool {
 			mu.Lock()
-			ok := by[0] >= want[0] && by[1] >= want[1] && by[2] >= want[2]
-			mu.Unlock()
-			if ok {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("records acknowledged by each node: %v, want %v", by, want)
-				return
-			}
-		}
+			defer mu.Unlock()
+			return by[0] >= want[0] && by[1] >= want[1] && by[2] >= want[2]
+		}, "the nodes have acknowledged %v records", want)
 	}
 	const all = -1
 	progress(all)

@@ -188,13 +188,14 @@ func TestCrashImagesWithAttachments(t *testing.T) {
 	path := filepath.Join(dir, "db")
 	rng := rand.New(rand.NewPCG(2, 4))
 	a := newAttached()
-	images, acknowledged, transactions := 0, 0, check.Size(25, 40)
+	images, moments, enough, acknowledged, transactions := 0, 0, check.Size(100, 200), 0, check.Size(25, 40)
 	var mu sync.Mutex // checkpoints run in the background
 	check := func(what string) {
 		mu.Lock()
 		defer mu.Unlock()
 		file, err := os.ReadFile(path)
-		for loss := range faultdisk.LosesCount {
+		moments++
+		for _, loss := range faultdisk.LossesAt(moments) {
 			images++
 			to := filepath.Join(dir, "images", fmt.Sprint(images))
 			if err := recorder.Image(to, loss, rng); err != nil {
@@ -254,7 +255,7 @@ func TestCrashImagesWithAttachments(t *testing.T) {
 	fsys.SetHook(nil)
 	check("after Close")
 	t.Logf("%d images, %d syncs", images, a.syncs)
-	if images < 200 || a.syncs < 5 {
+	if images < enough || a.syncs < 5 {
 		t.Errorf("%d images, %d syncs: the test shows nothing", images, a.syncs)
 	}
 }

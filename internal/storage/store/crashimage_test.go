@@ -29,14 +29,15 @@ func TestCrashImages(t *testing.T) {
 	}
 	path := filepath.Join(dir, "db")
 	rng := rand.New(rand.NewPCG(2, 4))
-	images, transactions := 0, check.Size(12, 25)
+	images, moments, enough, transactions := 0, 0, check.Size(100, 200), check.Size(12, 25)
 	acknowledged, next := model{}, model{}
 	var mu sync.Mutex // checkpoints run in the background
 	check := func(what string, file []byte) {
 		t.Helper()
 		mu.Lock()
 		defer mu.Unlock()
-		for loss := range faultdisk.LosesCount {
+		moments++
+		for _, loss := range faultdisk.LossesAt(moments) {
 			images++
 			to := filepath.Join(dir, "images", fmt.Sprint(images))
 			if err := recorder.Image(to, loss, rng); err != nil {
@@ -129,7 +130,7 @@ func TestCrashImages(t *testing.T) {
 	fsys.SetHook(nil)
 	check("after Close", main())
 	t.Logf("%d images", images)
-	if images < 200 {
+	if images < enough {
 		t.Errorf("%d images: the test shows nothing", images)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 
@@ -146,21 +147,16 @@ func (w *workload) progress(t *testing.T, except int) {
 			want[i] += 60
 		}
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	check.Eventually(t, func() bool {
 		w.mu.Lock()
-		missing := 0
+		defer w.mu.Unlock()
 		for i := range want {
-			missing += max(0, want[i]-w.done[i])
+			if w.done[i] < want[i] {
+				return false
+			}
 		}
-		w.mu.Unlock()
-		switch {
-		case missing == 0:
-			return
-		case time.Now().After(deadline):
-			t.Errorf("nodes do not serve: %d calls are missing", missing)
-			return
-		}
-	}
+		return true
+	}, "all nodes but %d have served %v calls", except, want)
 }
 
 // TestHistoriesOfThreeNodesAreLinearizable lets clients read, write and swap through three nodes while servers are

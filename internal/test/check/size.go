@@ -7,7 +7,7 @@ import "os"
 const FullVariable = "LAZULI_TEST_FULL"
 
 // Size returns how much a test does of what it repeats: quick, or full with [FullVariable].
-func Size(quick, full int) int {
+func Size[T any](quick, full T) T {
 	if os.Getenv(FullVariable) != "" {
 		return full
 	}

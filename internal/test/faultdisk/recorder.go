@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // Recorder separates durable changes from those that a power failure may lose: writes without a later Sync, and names
@@ -126,6 +128,13 @@ const (
 	LoseHeads              // the first half of the unsynced sectors of each file
 	LosesCount             // number of kinds
 )
+
+// LossesAt returns the kinds of images that a test makes of the n-th moment of a run: with LAZULI_TEST_FULL all, and
+// otherwise two in turn. A power failure that takes all is among them at two of three moments.
+func LossesAt(n int) []Loss {
+	some := [][]Loss{{LoseAll, LoseNone}, {LoseSome, LoseHeads}, {LoseAll, LoseSome}}[n%3]
+	return check.Size(some, []Loss{LoseAll, LoseNone, LoseSome, LoseHeads})
+}
 
 // Image writes to a folder a possible content of the disk after a power failure now.
 func (r *Recorder) Image(to string, loss Loss, rng *rand.Rand) error {

@@ -1,6 +1,6 @@
 // Mutations changes the product in small ways and counts which changes its tests notice.
 //
-//	.ci/mutations [-n 40] [-seed 1] [-only FOLDER] [-operator NAME] [-list]
+//	.ci/mutations [-n 40] [-seed 1] [-only FOLDER] [-operator NAME] [-own] [-list]
 //	.ci/mutations -syncs PATTERN
 //
 // It mutates the packages where a silent mistake loses data: the states of the services, the store, the extents. Of

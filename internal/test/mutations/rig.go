@@ -115,7 +115,8 @@ func (r *rig) notices(number int, tests []string) string {
 // learning is the number with which tests note all mutants to which they come.
 const learning = -1
 
-// run runs some tests, which have names without special characters, with a mutant, and reports what they print and whether they fail or do not end.
+// run runs some tests, which have names without special characters, with a mutant. It reports what they print, and
+// whether they fail or do not end.
 func (r *rig) run(number int, limit time.Duration, tests ...string) (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+time.Minute)
 	defer cancel()
