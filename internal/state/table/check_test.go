@@ -28,6 +28,9 @@ func TestCheck(t *testing.T) {
 			"table record is damaged"},
 		{"name", func(tx *store.Tx) { tx.Put(bucketTables, tableKey("acc", "other"), good.encode()) },
 			`the record is of table "People"`},
+		{"no name", func(tx *store.Tx) {
+			tx.Put(bucketTables, tableKey("acc", "1x"), (&Table{id: 2, Name: "1x"}).encode())
+		}, `"1x" is not a table name`},
 		{"id twice", func(tx *store.Tx) {
 			tx.Put(bucketTables, tableKey("acc", "other"), (&Table{id: 1, Name: "other"}).encode())
 		}, "table id 1 is also the id of"},

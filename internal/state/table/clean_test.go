@@ -67,6 +67,24 @@ func TestCleanerRemovesInBatches(t *testing.T) {
 	}
 }
 
+// A position in another table is none in this one; and a step that fails keeps its position, and says so.
+func TestPositionsOfTheCleaner(t *testing.T) {
+	t.Parallel()
+	db, err := OpenFile(filepath.Join(t.TempDir(), "tables.db"), store.Options{Relaxed: true})
+	check.OK(t, err)
+	put(t, db, 2, 10)
+	check.OK(t, db.Update(func(tx *store.Tx) error { tx.Put(bucketDeleted, tableIDKey(2), []byte{}); return nil }))
+	r := cleaner{db: db, batch: 4, from: entity.AppendKey(nil, 3, "p", "a")}
+	if _, err := r.step(); err != nil || count(t, db, 2) != 6 {
+		t.Errorf("from a position of another table: %d entities are left, %v; want 6", count(t, db, 2), err)
+	}
+	check.OK(t, db.Close())
+	from := bytes.Clone(r.from)
+	if _, err := r.step(); err == nil || !bytes.Equal(r.from, from) || from == nil {
+		t.Errorf("a step that fails: %v, and the position %x after %x", err, r.from, from)
+	}
+}
+
 // What one process leaves is removed by the next one.
 func TestCleanerResumes(t *testing.T) {
 	t.Parallel()
