@@ -99,7 +99,7 @@ func TestNodeWithDamagedFiles(t *testing.T) {
 	case !long:
 		m.end()
 		m.all(false)
-		m.pairs(4, 3)
+		m.pairs(check.Size(1, 4), 3)
 		return
 	}
 	for _, kill := range []bool{false, true} {

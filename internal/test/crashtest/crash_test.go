@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 4, "number of times that the process is killed; .ci/run uses more")
+	kills = flag.Int("kills", check.Size(2, 4), "number of times that the process is killed; .ci/run uses more")
 	seed  = flag.Uint64("seed", 0, "seed of the random choices; 0 takes the time")
 	keep  = flag.String("keep", "", "folder for the data, which is then left there")
 )

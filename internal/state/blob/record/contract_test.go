@@ -1,0 +1,323 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// inTransaction runs fn on an empty database.
+func inTransaction(t *testing.T, fn func(tx *store.Tx) error) {
+	t.Helper()
+	db := check.Must(store.Open(filepath.Join(check.MemoryDir(t), "blobs.db"),
+		store.Options{Buckets: Buckets(), Ephemeral: true}))(t)
+	defer db.Close()
+	check.OK(t, db.Update(fn))
+}
+
+// Each key is parsed as what it was made of, and one byte less is no key.
+func TestKeysAreParsed(t *testing.T) {
+	t.Parallel()
+	it := Item{7, "a/b"}
+	type parsed []any
+	for name, c := range map[string]struct {
+		key   []byte
+		parse func(k []byte) (parsed, error)
+		want  parsed
+		least []byte // the shortest key
+	}{
+		"pending": {PendingKey(it), func(k []byte) (parsed, error) { i, err := ParsePendingKey(k); return parsed{i}, err },
+			parsed{it}, PendingKey(Item{7, "a"})},
+		"blob": {BlobKey(it, 9), func(k []byte) (parsed, error) { i, s, err := ParseBlobKey(k); return parsed{i, s}, err },
+			parsed{it, Slot(9)}, BlobKey(Item{7, "a"}, 9)},
+		"block": {BlockKey(5, "id"), func(k []byte) (parsed, error) { s, i, err := ParseBlockKey(k); return parsed{s, i}, err },
+			parsed{uint64(5), "id"}, BlockKey(5, "i")},
+		"piece": {PieceKey(5, 6), func(k []byte) (parsed, error) { c, e, err := ParsePieceKey(k); return parsed{c, e}, err },
+			parsed{uint64(5), int64(6)}, PieceKey(5, 6)},
+		"garbage": {GarbageKey(GarbageNode, 6),
+			func(k []byte) (parsed, error) { g, i, err := ParseGarbageKey(k); return parsed{g, i}, err },
+			parsed{GarbageNode, uint64(6)}, GarbageKey(GarbageNode, 6)},
+		"trash": {TrashKey(3, "d/e", 4),
+			func(k []byte) (parsed, error) { r, p, d, err := ParseTrashKey(k); return parsed{r, p, d}, err },
+			parsed{Inode(3), "d/e", uint64(4)}, TrashKey(3, "d", 4)},
+		"deleted container": {DeletedContainerKey("acc", "box", 4), func(k []byte) (parsed, error) {
+			a, c, d, err := ParseDeletedContainerKey(k)
+			return parsed{a, string(c), d}, err
+		}, parsed{"acc", "box", ticks.Ticks(4)}, DeletedContainerKey("", "b", 4)},
+	} {
+		if got, err := c.parse(c.key); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
+		}
+		if _, err := c.parse(c.least); err != nil {
+			t.Errorf("%s: the shortest key: %v", name, err)
+		}
+		if got, err := c.parse(c.least[:len(c.least)-1]); !errors.Is(err, ErrKey) {
+			t.Errorf("%s: a byte less is %v, %v", name, got, err)
+		}
+	}
+	if a, b := TagsKey("acc", it), append(append([]byte("acc\x00"), PendingKey(it)...), 255, 255, 255, 255, 255, 255, 255,
+		255); string(a) != string(b) {
+		t.Errorf("the key of tags is %x, want %x", a, b)
+	}
+	if n := (Item{TreeBit, "7 bytes"}).Inode(); n != 0 {
+		t.Errorf("an item of 7 bytes is the inode %d", n)
+	}
+	if n := (Item{1, "8 bytes."}).Inode(); n != 0 {
+		t.Errorf("an item of a flat container is the inode %d", n)
+	}
+	if n := Inode(77).Item().Inode(); n != 77 {
+		t.Errorf("the inode 77 is %d", n)
+	}
+}
+
+// The generation of a container is read without the rest of the record, and is that of the record.
+func TestGenerationOf(t *testing.T) {
+	t.Parallel()
+	inTransaction(t, func(tx *store.Tx) error {
+		for _, g := range []Generation{1, 127, 128, 1 << 40, TreeBit | 5, math.MaxUint64} {
+			PutContainer(tx, "acc", "box", &Container{Generation: g, Changed: 3})
+			if got, err := GenerationOf(tx, "acc", "box"); got != g || err != nil {
+				t.Errorf("generation %d is read as %d, %v", g, got, err)
+			}
+		}
+		if _, err := GenerationOf(tx, "acc", "other"); !errors.Is(err, ErrContainerNotFound) {
+			t.Errorf("of a container that is missing: %v", err)
+		}
+		whole := (&Container{Generation: 300}).Encode()
+		for _, bad := range [][]byte{{}, whole[:2], whole[:3], {2, ctGen, 5}, {Version, ctChanged, 5}} {
+			tx.Put(ContainersBucket, ContainerKey("acc", "bad"), bad)
+			if g, err := GenerationOf(tx, "acc", "bad"); !errors.Is(err, ErrMalformed) {
+				t.Errorf("of the record %x: %d, %v", bad, g, err)
+			}
+		}
+		return nil
+	})
+}
+
+// somePieces returns n pieces of 10 bytes with k slices each, no two of which are the same.
+func somePieces(n, k int) (list []content.Piece) {
+	for i := range n {
+		p := content.Piece{Length: 10, Block: fmt.Sprint("block ", i)}
+		for j := range k {
+			length := int64(10 / k)
+			if j == k-1 {
+				length = 10 - int64(k-1)*length
+			}
+			p.Slices = append(p.Slices, extent.Slice{Extent: uint64(n), Offset: int64(i*1000 + j*10), Length: max(length, 1)})
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// A content has its pieces, whether they are in the blob's record or in records of their own, and a walk visits those
+// that have bytes of a range: at each boundary of a piece and of a record.
+func TestWalksOfAContent(t *testing.T) {
+	t.Parallel()
+	inTransaction(t, func(tx *store.Tx) error {
+		for _, c := range []struct {
+			pieces, slices int
+			inline         bool
+		}{{0, 0, true}, {1, 1, true}, {16, 2, true}, {17, 1, false}, {16, 3, false}, {1, 10, true}, {128, 1, false}, {129, 1,
+			false}, {300, 10, false}} {
+			neighbour, _ := LayOut(tx, somePieces(40, 1)) // the records of the next content follow
+			list, length := LayOut(tx, somePieces(c.pieces, c.slices))
+			behind, _ := LayOut(tx, somePieces(40, 1))
+			if length != int64(10*c.pieces) || (list.ID == 0) != c.inline || neighbour.ID == behind.ID {
+				t.Errorf("%+v: %d bytes, the id %d", c, length, list.ID)
+			}
+			for _, off := range []int64{0, 1, 9, 10, 11, 160, 169, 170, 1279, 1280, 1281, length - 1, length} {
+				for _, n := range []int64{0, 1, 9, 10, 11, 20, length, math.MaxInt64 - off} {
+					for _, limit := range []int64{length, length - 5} {
+						wantWalked(t, tx, list, off, n, limit)
+					}
+				}
+			}
+			stop := errors.New("stop")
+			if err := list.Walk(tx, 0, 1, length, func(*content.Piece) error { return stop }); c.pieces > 0 &&
+				!errors.Is(err, stop) {
+				t.Errorf("%+v: an error of the caller: %v", c, err)
+			}
+		}
+		return nil
+	})
+}
+
+// wantWalked fails the test unless a walk visits the pieces of somePieces that have bytes of a range.
+func wantWalked(t *testing.T, tx *store.Tx, list PieceList, off, n, limit int64) {
+	t.Helper()
+	var got, want []int64
+	check.OK(t, list.Walk(tx, off, n, limit, func(p *content.Piece) error {
+		if p.Block != fmt.Sprint("block ", p.Start/10) || p.Length != 10 {
+			t.Errorf("the piece at %d is %+v", p.Start, p)
+		}
+		got = append(got, p.Start)
+		return nil
+	}))
+	for at := off - off%10; at < limit && off < limit && n > 0 && at-off < n; at += 10 {
+		want = append(want, at)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d bytes from %d of %d: pieces at %v, want %v", n, off, limit, got, want)
+	}
+}
+
+// A content is garbage when the last of its references is given up, and once only.
+func TestReferencesOfAContent(t *testing.T) {
+	t.Parallel()
+	inTransaction(t, func(tx *store.Tx) error {
+		list, _ := LayOut(tx, somePieces(20, 1))
+		shared := list.share(tx)
+		for i, want := range []struct {
+			references uint64
+			garbage    bool
+		}{{2, false}, {1, false}, {0, true}, {0, false}} {
+			if i > 0 {
+				shared.Drop(tx)
+			}
+			key := GarbageKey(GarbageContent, list.ID)
+			got := tx.Get(GarbageBucket, key) != nil
+			if n := References(tx, list.ID); n != want.references || got != want.garbage {
+				t.Errorf("after %d of 2 references were given up: %d, garbage %v; want %+v", i, n, got, want)
+			}
+			tx.Delete(GarbageBucket, key)
+		}
+		PieceList{}.Drop(tx)
+		if inline := (PieceList{}).share(tx); inline.ID != 0 {
+			t.Error("a content without records has an id")
+		}
+		return nil
+	})
+}
+
+// Every slice that a record refers to is found, with the key under which MoveAt changes it, and nothing else.
+func TestSlicesAreFoundAndMoved(t *testing.T) {
+	t.Parallel()
+	inTransaction(t, func(tx *store.Tx) error {
+		inline, _ := LayOut(tx, somePieces(2, 2))
+		PutBlob(tx, Item{1, "inline"}, BaseSlot, &Blob{Kind: BlockBlob, Content: inline, Length: 20})
+		long, _ := LayOut(tx, somePieces(130, 2))
+		PutBlob(tx, Item{1, "long"}, BaseSlot, &Blob{Kind: BlockBlob, Content: long, Length: 1300})
+		block := somePieces(1, 5)[0]
+		tx.Put(BlocksBucket, BlockKey(9, "block"), EncodeBlock(block))
+		find := func() (found map[extent.Slice][]byte) {
+			found = map[extent.Slice][]byte{}
+			check.OK(t, EachReference(t.Context(), tx, func(r extent.Ref) bool {
+				found[r.Slice] = slices.Clone(r.Key)
+				return true
+			}))
+			return found
+		}
+		found := find()
+		if len(found) != 2*2+130*2+5 {
+			t.Errorf("%d slices are found", len(found))
+		}
+		for x, key := range found {
+			to := extent.Slice{Extent: 1 << 40, Offset: x.Offset + int64(x.Extent)*1_000_000, Length: x.Length}
+			for _, other := range []extent.Slice{{Extent: x.Extent + 1, Offset: x.Offset, Length: x.Length},
+				{Extent: x.Extent, Offset: x.Offset + 1, Length: x.Length},
+				{Extent: x.Extent, Offset: x.Offset, Length: x.Length + 1}} {
+				check.OK(t, MoveAt(tx, key[0], key[1:], other, extent.Slice{Extent: 66, Length: 1}))
+			}
+			check.OK(t, MoveAt(tx, key[0], key[1:], x, to))
+		}
+		for x := range find() {
+			if x.Extent != 1<<40 {
+				t.Errorf("%+v was not moved", x)
+			}
+		}
+		n := 0
+		check.OK(t, EachReference(t.Context(), tx, func(extent.Ref) bool { n++; return n < 100 }))
+		if n != 100 {
+			t.Errorf("%d slices were visited before the end, want 100", n)
+		}
+
+		// What is gone needs no move, and what is damaged is an error.
+		var none extent.Slice
+		for kind, place := range map[byte]struct {
+			bucket store.Bucket
+			key    []byte
+		}{PlaceBlob: {BlobsBucket, BlobKey(Item{2, "bad"}, BaseSlot)}, PlaceBlock: {BlocksBucket, BlockKey(99, "bad")},
+			PlaceContent: {ContentBucket, PieceKey(99, 7)}} {
+			check.OK(t, MoveAt(tx, kind, place.key, none, none))
+			tx.Put(place.bucket, place.key, []byte{9, 9})
+			if err := MoveAt(tx, kind, place.key, none, none); err == nil {
+				t.Errorf("%c: a damaged record was moved", kind)
+			}
+			if err := EachReference(t.Context(), tx, func(extent.Ref) bool { return true }); err == nil {
+				t.Errorf("%c: a damaged record has references", kind)
+			}
+			tx.Delete(place.bucket, place.key)
+		}
+		if err := MoveAt(tx, 'x', nil, none, none); !errors.Is(err, ErrKey) {
+			t.Errorf("another kind of record: %v", err)
+		}
+		return nil
+	})
+}
+
+// The path of an inode is that by which it is reached, and there is none if an entry, a directory or the container is
+// missing or means another one.
+func TestPathOf(t *testing.T) {
+	t.Parallel()
+	put := func(tx *store.Tx, n, parent Inode, name string) {
+		PutBlob(tx, n.Item(), BaseSlot, &Blob{Kind: BlockBlob, Node: &Node{Parent: parent, Name: name, Owner: "o", Group: "g"}})
+		if parent != 0 {
+			tx.Put(NamesBucket, EntryKey(parent, name), Entry{n, EntryDirectory}.Encode())
+		}
+	}
+	key := string(ContainerKey("acc", "box"))
+	for _, c := range []struct {
+		name   string
+		change func(tx *store.Tx)
+		path   string
+		bad    bool
+	}{
+		{"all is there", func(*store.Tx) {}, "acc box a/b/c", false},
+		{"no record", func(tx *store.Tx) { tx.Delete(BlobsBucket, BlobKey(Inode(4).Item(), BaseSlot)) }, "", false},
+		{"no directory", func(tx *store.Tx) { tx.Delete(BlobsBucket, BlobKey(Inode(3).Item(), BaseSlot)) }, "", false},
+		{"no entry", func(tx *store.Tx) { tx.Delete(NamesBucket, EntryKey(3, "c")) }, "", false},
+		{"an entry of another inode", func(tx *store.Tx) {
+			tx.Put(NamesBucket, EntryKey(2, "b"), Entry{9, EntryDirectory}.Encode())
+		}, "", false},
+		{"no container", func(tx *store.Tx) { tx.Delete(ContainersBucket, []byte(key)) }, "", false},
+		{"another container", func(tx *store.Tx) { PutContainer(tx, "acc", "box", &Container{Generation: TreeBit | 8}) }, "",
+			false},
+		{"a damaged entry", func(tx *store.Tx) { tx.Put(NamesBucket, EntryKey(2, "b"), []byte{1}) }, "", true},
+		{"a damaged record", func(tx *store.Tx) { tx.Put(BlobsBucket, BlobKey(Inode(3).Item(), BaseSlot), []byte{9}) }, "",
+			true},
+		{"a record without a node", func(tx *store.Tx) { PutBlob(tx, Inode(3).Item(), BaseSlot, &Blob{Kind: BlockBlob}) }, "",
+			true},
+		{"a damaged container", func(tx *store.Tx) { tx.Put(ContainersBucket, []byte(key), []byte{9}) }, "", true},
+		{"a root without a container", func(tx *store.Tx) { put(tx, 1, 0, "box") }, "", true},
+		{"a circle", func(tx *store.Tx) { put(tx, 2, 4, "a") }, "", true},
+	} {
+		inTransaction(t, func(tx *store.Tx) error {
+			PutContainer(tx, "acc", "box", &Container{Generation: TreeBit | 1})
+			put(tx, 1, 0, key)
+			put(tx, 2, 1, "a")
+			put(tx, 3, 2, "b")
+			put(tx, 4, 3, "c")
+			c.change(tx)
+			account, container, path, ok, err := PathOf(tx, 4)
+			got := ""
+			if ok {
+				got = account + " " + container + " " + path
+			}
+			if (err != nil) != c.bad || err == nil && got != c.path {
+				t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.path)
+			}
+			return nil
+		})
+	}
+}
