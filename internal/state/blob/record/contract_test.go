@@ -321,3 +321,145 @@ func TestPathOf(t *testing.T) {
 		})
 	}
 }
+
+// A record of a content that is damaged is an error of each that reads it, and the seals of encrypted pieces are kept.
+func TestRecordsOfAContent(t *testing.T) {
+	t.Parallel()
+	inTransaction(t, func(tx *store.Tx) error {
+		sealed := somePieces(20, 1)
+		for i := range sealed {
+			sealed[i].Seal.IV, sealed[i].Seal.Offset = fmt.Sprint("iv ", i), int64(i)
+		}
+		list, length := LayOut(tx, sealed)
+		n := 0
+		check.OK(t, list.Walk(tx, 0, length, length, func(p *content.Piece) error {
+			if p.Seal.IV != fmt.Sprint("iv ", n) || p.Seal.Offset != int64(n) {
+				t.Errorf("piece %d has the seal %+v", n, p.Seal)
+			}
+			n++
+			return nil
+		}))
+		for _, key := range [][]byte{PieceKey(list.ID, length), append(PieceKey(list.ID, length), 0)} {
+			was := slices.Clone(tx.Get(ContentBucket, key))
+			tx.Put(ContentBucket, key, []byte{9})
+			// The walk comes to both: to the record that has the last byte, and to the key behind it.
+			if err := list.Walk(tx, 0, length+1, length+1, func(*content.Piece) error { return nil }); err == nil {
+				t.Errorf("a damaged record at %x was read", key)
+			}
+			if _, err := list.Extract(tx, 0, length+1, length+1); err == nil {
+				t.Errorf("a damaged record at %x was extracted", key)
+			}
+			if _, err := list.Cut(tx, 0, length+1); err == nil {
+				t.Errorf("a damaged record at %x was cut", key)
+			}
+			if err := EachReference(t.Context(), tx, func(extent.Ref) bool { return true }); err == nil {
+				t.Errorf("a damaged record at %x has references", key)
+			}
+			if tx.Delete(ContentBucket, key); was != nil {
+				tx.Put(ContentBucket, key, was)
+			}
+		}
+		return nil
+	})
+}
+
+// A range has the keys with its prefix, and nothing before or behind them.
+func TestRange(t *testing.T) {
+	t.Parallel()
+	inTransaction(t, func(tx *store.Tx) error {
+		for _, k := range []string{"a", "b", "ba", "bb", "c"} {
+			tx.Put(NamesBucket, []byte(k), []byte("value of "+k))
+		}
+		for _, c := range []struct{ from, want string }{{"", ""}, {"b", "b ba bb "}, {"b\x00", "ba bb "}, {"bb", "bb "},
+			{"bc", ""}, {"c", ""}} {
+			var r Range
+			r.Within(tx, NamesBucket, []byte("b"))
+			got := ""
+			for r.Seek([]byte(c.from)); r.Key != nil; r.Next() {
+				if string(r.Value) != "value of "+string(r.Key) {
+					t.Errorf("%s has %q", r.Key, r.Value)
+				}
+				got += string(r.Key) + " "
+			}
+			if got != c.want || r.Value != nil {
+				t.Errorf("from %q: %q, want %q; behind it is the value %q", c.from, got, c.want, r.Value)
+			}
+		}
+		return nil
+	})
+}
+
+// An address names the base blob, a snapshot or a version, and one never for another.
+func TestAddressOfARecord(t *testing.T) {
+	t.Parallel()
+	inTransaction(t, func(tx *store.Tx) error {
+		it := Item{1, "blob"}
+		put := func(slot Slot, version, changed ticks.Ticks) {
+			PutBlob(tx, it, slot, &Blob{Kind: BlockBlob, Version: version, Created: changed})
+		}
+		put(5, 0, 5)        // a snapshot
+		put(6, 6, 6)        // a previous version
+		put(BaseSlot, 7, 7) // the current version
+		for _, c := range []struct {
+			address Address
+			want    ticks.Ticks // 0 for none
+		}{{Address{}, 7}, {Address{Snapshot: 5}, 5}, {Address{Version: 6}, 6}, {Address{Version: 7}, 7}, {Address{Snapshot: 6},
+			0}, {Address{Version: 5}, 0}, {Address{Version: 8}, 0}, {Address{Snapshot: 7}, 0}} {
+			var b Blob
+			err := c.address.Load(tx, it, &b)
+			if c.want == 0 && !errors.Is(err, ErrBlobNotFound) || c.want != 0 && (err != nil || b.Created != c.want) {
+				t.Errorf("%+v is %v, %v; want %v", c.address, b.Created, err, c.want)
+			}
+		}
+		tx.Put(BlobsBucket, BlobKey(it, 6), []byte{9})
+		for _, a := range []Address{{Version: 6}, {Snapshot: 6}} {
+			if err := a.Load(tx, it, new(Blob)); err == nil || errors.Is(err, ErrBlobNotFound) {
+				t.Errorf("%+v, of a damaged record: %v", a, err)
+			}
+		}
+		return nil
+	})
+}
+
+// The small rules of a blob's properties.
+func TestPropertiesOfABlob(t *testing.T) {
+	t.Parallel()
+	b := Blob{Kind: BlockBlob, Changed: 3}
+	b.EndCopy(CopyFailed, 9)
+	if b.Copy.Status != CopyFailed || b.Copy.Completed != 9 || b.Changed != 9 {
+		t.Errorf("a copy that has failed: %+v", b)
+	}
+	if none, some := (&Headers{}).Base64MD5(), (&Headers{MD5: "abc"}).Base64MD5(); none != "" || some != "YWJj" {
+		t.Errorf("Content-MD5 is %q and %q", none, some)
+	}
+	var texts Texts
+	if got := texts.Joined("prefix/", []byte("name")); got != "prefix/name" {
+		t.Errorf("joined: %q", got)
+	}
+	for _, kind := range []Kind{BlockBlob, PageBlob, AppendBlob} {
+		if got, ok := ParseKind(kind.String()); got != kind || !ok {
+			t.Errorf("%v is %v", kind, got)
+		}
+	}
+	if _, ok := ParseKind(""); ok || Kind(0).String() != "" || Kind(4).String() != "" {
+		t.Error("another kind of blob has a name")
+	}
+	for _, c := range []struct {
+		p                     Protection
+		deletable, changeable error
+	}{{Protection{}, nil, nil}, {Protection{Until: 5}, nil, ErrImmutable}, {Protection{Until: 6}, ErrImmutable, ErrImmutable},
+		{Protection{Hold: true}, ErrLegalHold, ErrLegalHold}, {Protection{Until: 6, Hold: true}, ErrLegalHold, ErrLegalHold}} {
+		if d, ch := c.p.CheckDeletable(5), c.p.CheckChangeable(); !errors.Is(d, c.deletable) ||
+			!errors.Is(ch, c.changeable) || (d == nil) != (c.deletable == nil) || (ch == nil) != (c.changeable == nil) {
+			t.Errorf("%+v: %v and %v, want %v and %v", c.p, d, ch, c.deletable, c.changeable)
+		}
+	}
+	// A node's list may have a mask without named entries.
+	node := Node{Owner: "o", Group: "g"}
+	node.Access.HasMask, node.Access.Mask = true, 5
+	var again Blob
+	check.OK(t, DecodeBlob((&Blob{Kind: BlockBlob, Node: &node}).Encode(), &again))
+	if !reflect.DeepEqual(*again.Node, node) {
+		t.Errorf("a mask alone is read as %+v", again.Node)
+	}
+}
