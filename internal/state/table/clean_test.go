@@ -67,7 +67,7 @@ func TestCleanerRemovesInBatches(t *testing.T) {
 	}
 }
 
-// A position in another table is none in this one; and a step that fails keeps its position, and says so.
+// A position in another table has no meaning in this one; and a step that fails keeps its position, and says so.
 func TestPositionsOfTheCleaner(t *testing.T) {
 	t.Parallel()
 	db, err := OpenFile(filepath.Join(t.TempDir(), "tables.db"), store.Options{Relaxed: true})

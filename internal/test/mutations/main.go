@@ -98,6 +98,7 @@ func (t *target) run(d drawing, list bool) (caught, all int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	// All binaries have all mutants, so that the tests are compiled once.
 	rigs := make([]*rig, len(t.tests))
 	for i, tests := range t.tests {
 		rigs[i] = &rig{folder: tests, binary: filepath.Join(folder, fmt.Sprintf("tests%d", i)),

@@ -40,7 +40,8 @@ func TestKeysAreParsed(t *testing.T) {
 			parsed{it}, PendingKey(Item{7, "a"})},
 		"blob": {BlobKey(it, 9), func(k []byte) (parsed, error) { i, s, err := ParseBlobKey(k); return parsed{i, s}, err },
 			parsed{it, Slot(9)}, BlobKey(Item{7, "a"}, 9)},
-		"block": {BlockKey(5, "id"), func(k []byte) (parsed, error) { s, i, err := ParseBlockKey(k); return parsed{s, i}, err },
+		"block": {BlockKey(5, "id"),
+			func(k []byte) (parsed, error) { s, i, err := ParseBlockKey(k); return parsed{s, i}, err },
 			parsed{uint64(5), "id"}, BlockKey(5, "i")},
 		"piece": {PieceKey(5, 6), func(k []byte) (parsed, error) { c, e, err := ParsePieceKey(k); return parsed{c, e}, err },
 			parsed{uint64(5), int64(6)}, PieceKey(5, 6)},
@@ -128,8 +129,8 @@ func TestWalksOfAContent(t *testing.T) {
 		for _, c := range []struct {
 			pieces, slices int
 			inline         bool
-		}{{0, 0, true}, {1, 1, true}, {16, 2, true}, {17, 1, false}, {16, 3, false}, {1, 10, true}, {128, 1, false}, {129, 1,
-			false}, {300, 10, false}} {
+		}{{0, 0, true}, {1, 1, true}, {16, 2, true}, {17, 1, false}, {16, 3, false}, {1, 10, true}, {128, 1, false},
+			{129, 1, false}, {300, 10, false}} {
 			neighbour, _ := LayOut(tx, somePieces(40, 1)) // the records of the next content follow
 			list, length := LayOut(tx, somePieces(c.pieces, c.slices))
 			behind, _ := LayOut(tx, somePieces(40, 1))
@@ -266,12 +267,13 @@ func TestSlicesAreFoundAndMoved(t *testing.T) {
 	})
 }
 
-// The path of an inode is that by which it is reached, and there is none if an entry, a directory or the container is
-// missing or means another one.
+// The path of an inode is that by which it is reached. There is no path if an entry, a directory or the container is
+// missing, or means another one.
 func TestPathOf(t *testing.T) {
 	t.Parallel()
 	put := func(tx *store.Tx, n, parent Inode, name string) {
-		PutBlob(tx, n.Item(), BaseSlot, &Blob{Kind: BlockBlob, Node: &Node{Parent: parent, Name: name, Owner: "o", Group: "g"}})
+		node := &Node{Parent: parent, Name: name, Owner: "o", Group: "g"}
+		PutBlob(tx, n.Item(), BaseSlot, &Blob{Kind: BlockBlob, Node: node})
 		if parent != 0 {
 			tx.Put(NamesBucket, EntryKey(parent, name), Entry{n, EntryDirectory}.Encode())
 		}
@@ -403,8 +405,8 @@ func TestAddressOfARecord(t *testing.T) {
 		for _, c := range []struct {
 			address Address
 			want    ticks.Ticks // 0 for none
-		}{{Address{}, 7}, {Address{Snapshot: 5}, 5}, {Address{Version: 6}, 6}, {Address{Version: 7}, 7}, {Address{Snapshot: 6},
-			0}, {Address{Version: 5}, 0}, {Address{Version: 8}, 0}, {Address{Snapshot: 7}, 0}} {
+		}{{Address{}, 7}, {Address{Snapshot: 5}, 5}, {Address{Version: 6}, 6}, {Address{Version: 7}, 7},
+			{Address{Snapshot: 6}, 0}, {Address{Version: 5}, 0}, {Address{Version: 8}, 0}, {Address{Snapshot: 7}, 0}} {
 			var b Blob
 			err := c.address.Load(tx, it, &b)
 			if c.want == 0 && !errors.Is(err, ErrBlobNotFound) || c.want != 0 && (err != nil || b.Created != c.want) {
@@ -447,8 +449,9 @@ func TestPropertiesOfABlob(t *testing.T) {
 	for _, c := range []struct {
 		p                     Protection
 		deletable, changeable error
-	}{{Protection{}, nil, nil}, {Protection{Until: 5}, nil, ErrImmutable}, {Protection{Until: 6}, ErrImmutable, ErrImmutable},
-		{Protection{Hold: true}, ErrLegalHold, ErrLegalHold}, {Protection{Until: 6, Hold: true}, ErrLegalHold, ErrLegalHold}} {
+	}{{Protection{}, nil, nil}, {Protection{Until: 5}, nil, ErrImmutable},
+		{Protection{Until: 6}, ErrImmutable, ErrImmutable}, {Protection{Hold: true}, ErrLegalHold, ErrLegalHold},
+		{Protection{Until: 6, Hold: true}, ErrLegalHold, ErrLegalHold}} {
 		if d, ch := c.p.CheckDeletable(5), c.p.CheckChangeable(); !errors.Is(d, c.deletable) ||
 			!errors.Is(ch, c.changeable) || (d == nil) != (c.deletable == nil) || (ch == nil) != (c.changeable == nil) {
 			t.Errorf("%+v: %v and %v, want %v and %v", c.p, d, ch, c.deletable, c.changeable)

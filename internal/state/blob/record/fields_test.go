@@ -105,9 +105,10 @@ func eachField[T any](t *testing.T, value *T, encode func(*T) []byte, decode fun
 // Each field of each record is stored: a new one is not forgotten, and none hides another.
 func TestEachFieldIsStored(t *testing.T) {
 	t.Parallel()
-	pieces := []content.Piece{{Start: 3, Length: 5, Block: "block", Slices: []extent.Slice{{Extent: 1, Offset: 2, Length: 3,
-		CRC: 4}, {Extent: 5, Offset: 6, Length: 7, CRC: 8}}}, {Start: 9, Length: 1, Block: "c", Slices: []extent.Slice{{
-		Extent: 9, Offset: 0, Length: 1}}}}
+	pieces := []content.Piece{
+		{Start: 3, Length: 5, Block: "block", Slices: []extent.Slice{{Extent: 1, Offset: 2, Length: 3, CRC: 4},
+			{Extent: 5, Offset: 6, Length: 7, CRC: 8}}},
+		{Start: 9, Length: 1, Block: "c", Slices: []extent.Slice{{Extent: 9, Offset: 0, Length: 1}}}}
 	pieces[1].Seal.IV, pieces[1].Seal.Offset = "iv", 77
 	t.Run("blob", func(t *testing.T) {
 		// What needs a node, and what is stored in the key or not at all, is left out; a node has a test of its own.
