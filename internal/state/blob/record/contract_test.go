@@ -1,9 +1,11 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -464,5 +466,108 @@ func TestPropertiesOfABlob(t *testing.T) {
 	check.OK(t, DecodeBlob((&Blob{Kind: BlockBlob, Node: &node}).Encode(), &again))
 	if !reflect.DeepEqual(*again.Node, node) {
 		t.Errorf("a mask alone is read as %+v", again.Node)
+	}
+}
+
+// What stands beside a key or a context: a number of an event, the chunks of a copy, and the end of a caller's interest.
+func TestKeysAndContextsThatEndAWalk(t *testing.T) {
+	t.Parallel()
+	if _, err := DecodeEvent([]byte("short"), (&Event{Kind: EventCreated}).Encode()); err == nil {
+		t.Error("an event under a key that is too short")
+	}
+	inTransaction(t, func(tx *store.Tx) error {
+		job := CopyJob{Set: 5}
+		for _, at := range []int64{0, 10} {
+			id := string(IDPrefix(uint64(at)))
+			tx.Put(BlocksBucket, BlockKey(5, id), EncodeBlock(content.Piece{Length: 10, Slices: []extent.Slice{{Length: 10}}}))
+		}
+		tx.Put(BlocksBucket, BlockKey(6, string(IDPrefix(0))), EncodeBlock(content.Piece{Length: 1}))
+		list, err := job.Arrived(tx)
+		if err != nil || len(list) != 2 || list[0].Start != 0 || list[1].Start != 10 {
+			t.Errorf("the chunks are %+v, %v", list, err)
+		}
+		tx.Put(BlocksBucket, BlockKey(5, "7 bytes"), EncodeBlock(content.Piece{Length: 1}))
+		if _, err := job.Arrived(tx); !errors.Is(err, ErrKey) {
+			t.Errorf("a chunk without an offset: %v", err)
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range 1024 {
+			tx.Put(BlocksBucket, BlockKey(7, fmt.Sprint("block ", i)), EncodeBlock(content.Piece{Length: 1}))
+		}
+		if err := EachReference(cancelled, tx, func(extent.Ref) bool { return true }); !errors.Is(err, context.Canceled) {
+			t.Errorf("a walk that was cancelled: %v", err)
+		}
+		return nil
+	})
+}
+
+// A base blob is there until it is deleted or has expired; a snapshot or version until it is deleted.
+func TestGetOfAnAddress(t *testing.T) {
+	t.Parallel()
+	inTransaction(t, func(tx *store.Tx) error {
+		it := Item{1, "blob"}
+		PutBlob(tx, it, 5, &Blob{Kind: BlockBlob, Created: 5})
+		PutBlob(tx, it, 6, &Blob{Kind: BlockBlob, Created: 6, Deleted: 7, KeptDays: 1})
+		PutBlob(tx, it, BaseSlot, &Blob{Kind: BlockBlob, Created: 7, Expires: 100})
+		for _, c := range []struct {
+			a    Address
+			now  ticks.Ticks
+			want error
+		}{{Address{}, 99, nil}, {Address{}, 100, ErrBlobNotFound}, {Address{Snapshot: 5}, 99, nil},
+			{Address{Snapshot: 5}, 100, ErrBlobNotFound}, {Address{Snapshot: 6}, 99, ErrSoftDeleted},
+			{Address{Snapshot: 4}, 99, ErrBlobNotFound}} {
+			var b Blob
+			if err := c.a.Get(tx, it, c.now, &b); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("%+v at %d: %v, want %v", c.a, c.now, err, c.want)
+			}
+		}
+		return nil
+	})
+}
+
+// The difference of two states of a page blob, compared with their pages one by one: pages of other bytes are written,
+// and those that are gone or marked since are cleared.
+func TestDiffPagesAgainstEachPage(t *testing.T) {
+	t.Parallel()
+	const size = 6
+	// page is what a state has at an offset: 0 for nothing, n for the bytes of a write, -n for a mark.
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		var pages [2][size]int
+		var states [2][]content.Piece
+		for s := range states {
+			for at := 0; at < size; {
+				n, what := 1+rng.IntN(3), rng.IntN(5)-1
+				n = min(n, size-at)
+				p := content.Piece{Start: int64(at), Length: int64(n)}
+				switch {
+				case what > 0: // the bytes of a write lie as they were written
+					p.Slices = []extent.Slice{{Extent: uint64(what), Offset: int64(100 + at), Length: int64(n)}}
+				case what < 0:
+					what = -1 - rng.IntN(2)
+					p.Block = fmt.Sprint(what)
+				}
+				for i := range n {
+					pages[s][at+i] = what
+				}
+				if at += n; what != 0 {
+					states[s] = append(states[s], p)
+				}
+			}
+		}
+		off, end := int64(rng.IntN(size)), int64(1+rng.IntN(size))
+		var want []Span
+		for at := off; at < end; at++ {
+			switch was, is := pages[0][at], pages[1][at]; {
+			case is == 0 && was > 0:
+				want = appendSpan(want, Span{at, at + 1, true})
+			case is != 0 && was != is:
+				want = appendSpan(want, Span{at, at + 1, is < 0})
+			}
+		}
+		if got := DiffPages(states[0], states[1], off, end); !slices.Equal(got, want) {
+			t.Fatalf("%v became %v: from %d to %d differ %+v, want %+v", pages[0], pages[1], off, end, got, want)
+		}
 	}
 }
