@@ -221,3 +221,49 @@ func TestTheManifestAfterAnOrderlyEnd(t *testing.T) {
 		}
 	}
 }
+
+// Content of a store whose disk refuses a new file, or the file of marks, is refused; once the disk is well, it is
+// stored.
+func TestFilesThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind   faultdisk.Kind
+		suffix string
+		size   int
+	}{
+		"an extent":                         {faultdisk.Create, openSuffix, 100},
+		"a bulk extent":                     {faultdisk.Create, openSuffix, bulkThreshold},
+		"the header of a bulk extent":       {faultdisk.Write, openSuffix, bulkThreshold},
+		"the marks":                         {faultdisk.Create, MarksFile, 100},
+		"the sync of the marks":             {faultdisk.Sync, MarksFile, 100},
+		"the content of the marks":          {faultdisk.Write, MarksFile, 100},
+		"the manifest that names an extent": {faultdisk.Rename, ManifestFile + ".part", 100},
+	} {
+		disk := &faultdisk.FS{}
+		s := open(t, directDir(t), Options{FS: disk})
+		failures := 0
+		disk.SetHook(func(op faultdisk.Op) error {
+			if op.Kind != c.kind || !strings.HasSuffix(op.Name, c.suffix) {
+				return nil
+			}
+			failures++
+			return syscall.EIO
+		})
+		put := func() error {
+			w := s.NewWriter(int64(c.size))
+			defer w.Close()
+			if _, err := w.Write(random(1, c.size)); err != nil {
+				return err
+			}
+			_, err := w.Commit()
+			return err
+		}
+		if err := put(); !errors.Is(err, syscall.EIO) || failures == 0 {
+			t.Errorf("%s: %v after %d failures", name, err, failures)
+		}
+		disk.SetHook(nil)
+		if err := put(); err != nil {
+			t.Errorf("%s: the disk is well again: %v", name, err)
+		}
+	}
+}
