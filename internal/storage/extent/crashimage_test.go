@@ -25,7 +25,7 @@ func TestCrashImages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	var mu sync.Mutex // guards kept and images: extents are also finished in the background
 	var kept []content
-	images, moments, enough, pairs := 0, 0, check.Size(100, 200), check.Size(8, 20)
+	images, moments, enough, pairs := 0, 0, check.Size(80, 200), check.Size(8, 20)
 	check := func(what string) {
 		t.Helper()
 		mu.Lock()

@@ -100,7 +100,7 @@ func TestCrashImagesOfLoggedContent(t *testing.T) {
 	var mu sync.Mutex // guards kept, log and images: extents are also finished in the background
 	var kept []content
 	var log []Logged
-	images, moments, enough, commits := 0, 0, check.Size(100, 200), check.Size(18, 30)
+	images, moments, enough, commits := 0, 0, check.Size(80, 200), check.Size(18, 30)
 	check := func(what string) {
 		t.Helper()
 		mu.Lock()
