@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 var (
