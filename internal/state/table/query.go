@@ -91,7 +91,9 @@ func scan(tx *store.Tx, ranges []filter.Range, v Visitor) (next *Position) {
 			// Late: a query for single entities needs no cursor.
 			cur = tx.Scan(bucketEntities)
 		}
-		for k, v := cur.Seek(r.Start); k != nil && bytes.Compare(k, r.End) < 0; k, v = cur.Next() {
+		// Damage before the position is an error within the table: the entity that is sought may be what is damaged.
+		in := store.Span{From: r.Start[:min(len(r.Start), entity.TableIDLen)], To: r.End}
+		for k, v := cur.SeekWithin(r.Start, in); k != nil; k, v = cur.Next() {
 			if !visit(k, v) {
 				return &Position{string(e.PartitionKey), string(e.RowKey)}
 			}

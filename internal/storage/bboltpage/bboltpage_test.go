@@ -221,8 +221,42 @@ func compare(tx *bolt.Tx, r *Reader, direct bool, bucket int, depth *atomic.Int3
 			err = got.Next()
 			wk, wv = want.Next()
 		}
+		if err := compareSpan(got, want, keys, rng); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// compareSpan walks a random span of a bucket with these keys.
+func compareSpan(got *Cursor, want *bolt.Cursor, keys [][]byte, rng *rand.Rand) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	bound := func() []byte {
+		k := bytes.Clone(keys[rng.IntN(len(keys))])
+		return append(k, make([]byte, rng.IntN(2))...) // a key, or one that does not exist
+	}
+	from, to := bound(), bound()
+	err := got.SeekWithin(from, Span{From: from, To: to})
+	for wk, wv := want.Seek(from); ; wk, wv = want.Next() {
+		if bytes.Compare(wk, to) >= 0 {
+			wk, wv = nil, nil
+		}
+		k, v := got.Pair()
+		if err != nil || !bytes.Equal(k, wk) || !bytes.Equal(v, wv) || (k == nil) != (wk == nil) {
+			return fmt.Errorf("from %.40q to %.40q: %.40q with %d bytes, %w; want %.40q with %d", from, to, k, len(v), err, wk,
+				len(wv))
+		}
+		if k == nil {
+			// It stays at the end.
+			if err := got.Next(); err != nil || got.key != nil {
+				return fmt.Errorf("from %.40q to %.40q: %.40q behind the end, %w", from, to, got.key, err)
+			}
+			return nil
+		}
+		err = got.Next()
+	}
 }
 
 // TestStaleDepth begins with hints at the level of the leaves that are wrong in either direction.

@@ -17,11 +17,13 @@ type Cursor struct {
 	verify  Verify
 	buckets bool // nested buckets are elements like others
 
+	span   Span
 	depth  int     // level of the leaves, 0 if not known
 	levels []level // from the root down to the branch above the leaf
 	room   [8]level
 	leaf   Page // nil at the end
 	leafID uint64
+	stop   int // the first element of the leaf at or after span.To
 	i      int // element of the leaf
 	key    []byte
 	value  []byte
@@ -37,6 +39,14 @@ type level struct {
 	p  Page
 	id uint64
 	i  int
+}
+
+// Span is the keys k with From <= k < To. A nil To sets no end.
+type Span struct{ From, To []byte }
+
+// Contains reports whether key is in the span.
+func (s *Span) Contains(key []byte) bool {
+	return bytes.Compare(key, s.From) >= 0 && (s.To == nil || bytes.Compare(key, s.To) < 0)
 }
 
 // Cursor returns a cursor whose keys and values are valid until the transaction ends. verify, which may be nil, is
@@ -80,7 +90,13 @@ func (c *Cursor) release() {
 func (c *Cursor) Pair() (key, value []byte) { return c.key, c.value }
 
 // Seek moves to the first key at or after key.
-func (c *Cursor) Seek(key []byte) error {
+func (c *Cursor) Seek(key []byte) error { return c.SeekWithin(key, Span{}) }
+
+// SeekWithin is Seek for a walk within a span, at whose end the cursor is at its end. The caller does not change the
+// span's keys until the next Seek. Damage of a pair outside of the span is an error only if the pair can be one of the
+// span whose key has changed.
+func (c *Cursor) SeekWithin(key []byte, s Span) error {
+	c.span = s
 	c.levels, c.leaf, c.depth = c.levels[:0], nil, c.tree.hint()
 	if c.tree.inline != nil {
 		if err := c.enter(c.tree.inline, 0, nil); err != nil {
@@ -96,11 +112,30 @@ func (c *Cursor) Seek(key []byte) error {
 	// A flipped bit may have made the sought key smaller, so that it stands just before the position. Without this a
 	// damaged key would be reported as absent.
 	if c.verify != nil && c.i > 0 {
-		if err := c.verified(c.i - 1); err != nil {
+		if err := c.verified(c.i - 1); err != nil && c.concerns(c.i-1) {
 			return err
 		}
 	}
 	return c.load()
+}
+
+// concerns reports whether the damage of a pair is one of the span: its key is in it, or is after the inversion of one
+// bit, with which the pair can be verified. A value that was damaged elsewhere must not end a walk here.
+func (c *Cursor) concerns(i int) bool {
+	k, v, bucket, ok := c.leaf.pair(i)
+	if !ok || bucket || c.span.Contains(k) {
+		return true
+	}
+	k = bytes.Clone(k)
+	for bit := range 8 * len(k) {
+		// Few of the keys with one other bit are in the span, mostly none.
+		k[bit/8] ^= 1 << (bit % 8)
+		if c.span.Contains(k) && c.verify(k, v) == nil {
+			return true
+		}
+		k[bit/8] ^= 1 << (bit % 8)
+	}
+	return false
 }
 
 // fromRoot descends from the root to the leaf that contains key, or would contain it.
@@ -204,7 +239,13 @@ func (c *Cursor) enter(p Page, id uint64, bound []byte) error {
 			return damaged(id, "does not begin with the key by which it was reached")
 		}
 	}
-	c.leaf, c.leafID, c.i = p, id, 0
+	c.leaf, c.leafID, c.i, c.stop = p, id, 0, p.count()
+	// Once per leaf, so that the keys before the end need no comparison. That of the last one mostly is enough.
+	if to := c.span.To; to != nil && c.stop > 0 {
+		if last, ok := p.key(c.stop - 1); !ok || bytes.Compare(last, to) >= 0 {
+			c.stop, _ = p.search(to) // checked
+		}
+	}
 	return nil
 }
 
@@ -257,7 +298,10 @@ func (c *Cursor) fetch(id uint64) (Page, error) {
 
 // load moves to the next leaf while the position is past the last element of one, and reads the element.
 func (c *Cursor) load() error {
-	for c.leaf != nil && c.i >= c.leaf.count() {
+	for c.leaf != nil && c.i >= c.stop {
+		if c.i < c.leaf.count() {
+			return c.end()
+		}
 		c.leaf = nil
 		for len(c.levels) > 0 {
 			// The lowest branch with a further child has the next leaf below it; branches above their last child are
@@ -292,5 +336,17 @@ func (c *Cursor) load() error {
 	if c.verify != nil {
 		return c.verify(k, v)
 	}
+	return nil
+}
+
+// end leaves the leaf at the first element behind the span.
+func (c *Cursor) end() error {
+	if c.verify != nil {
+		// As before the first pair: the last one of the span may be here, with a higher key.
+		if err := c.verified(c.i); err != nil && c.concerns(c.i) {
+			return err
+		}
+	}
+	c.leaf, c.key, c.value = nil, nil, nil
 	return nil
 }

@@ -3,13 +3,13 @@ package datadir
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -80,7 +80,7 @@ func readExtents(path string) (e entry, usable bool, err error) {
 // readWhole reads a file of some KiB that is replaced as a whole.
 func readWhole(path string) (e entry, usable bool, err error) {
 	p, err := os.ReadFile(path)
-	return entry{Exact: true, Size: int64(len(p)), Sum: crc32.Checksum(p, castagnoli)}, true, err
+	return entry{Exact: true, Size: int64(len(p)), Sum: crc32c.Checksum(p)}, true, err
 }
 
 // Problem is a file that is not what the manifest says.

@@ -6,10 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"slices"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // Nodes of a cluster have copies of each other's extents. An extent is written by one node, its owner, and has the same
@@ -229,7 +230,7 @@ func checkRecord(id uint64, offset int64, record []byte) error {
 	if len(record) > recordHeaderSize && offset >= fileHeaderSize {
 		length, crc, ok := parseRecordHeader(record, id, offset)
 		if ok && length == int64(len(record)-recordHeaderSize) &&
-			crc == crc32.Checksum(record[recordHeaderSize:], castagnoli) {
+			crc == crc32c.Checksum(record[recordHeaderSize:]) {
 			return nil
 		}
 	}

@@ -3,10 +3,11 @@ package extent
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // finishExtract closes the folder of a server alone into which records were put, after err.
@@ -57,7 +58,7 @@ func (s *Store) fillGaps() error {
 				return fmt.Errorf("%w: extent %016x has a gap of %d bytes at offset %d", ErrCorrupt, e.id, n, at)
 			}
 			filler := zeros[:size]
-			putRecordHeader(filler, crc32.Checksum(filler[recordHeaderSize:], castagnoli), e.id, at)
+			putRecordHeader(filler, crc32c.Checksum(filler[recordHeaderSize:]), e.id, at)
 			if _, err := e.file.WriteAt(filler[:recordHeaderSize], at); err != nil {
 				return err
 			}

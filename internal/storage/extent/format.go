@@ -3,10 +3,11 @@ package extent
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // An extent is a file header followed by records without gaps. Integers are little-endian.
@@ -46,8 +47,6 @@ const (
 	copySuffix   = ".copy"
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Slice is a reference to content: a record's payload, or a part of one.
 type Slice struct {
 	Extent         uint64
@@ -70,7 +69,7 @@ func fileHeader(id uint64) []byte {
 	b := make([]byte, fileHeaderSize)
 	copy(b, fileMagic)
 	binary.LittleEndian.PutUint64(b[8:], id)
-	binary.LittleEndian.PutUint32(b[28:], crc32.Checksum(b[:28], castagnoli))
+	binary.LittleEndian.PutUint32(b[28:], crc32c.Checksum(b[:28]))
 	return b
 }
 
@@ -97,7 +96,7 @@ func headerCRC(header []byte, id uint64, offset int64) uint32 {
 	copy(b[:12], header)
 	binary.LittleEndian.PutUint64(b[12:], id)
 	binary.LittleEndian.PutUint64(b[20:], uint64(offset))
-	return crc32.Checksum(b[:], castagnoli)
+	return crc32c.Checksum(b[:])
 }
 
 func (s *Store) path(id uint64, suffix string) string {
@@ -128,7 +127,7 @@ const maxFiller = directAlign + recordHeaderSize
 var fillerCRC = func() (sums [maxFiller]uint32) {
 	zeros := make([]byte, maxFiller)
 	for n := range sums {
-		sums[n] = crc32.Checksum(zeros[:n], castagnoli)
+		sums[n] = crc32c.Checksum(zeros[:n])
 	}
 	return sums
 }()

@@ -4,12 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
@@ -117,7 +117,7 @@ func (r *Restorer) Restore(key, value []byte) error {
 	}
 	id, offset := binary.BigEndian.Uint64(key), int64(binary.BigEndian.Uint64(key[8:]))
 	length, crc, ok := parseRecordHeader(value, id, offset)
-	if !ok || length != int64(len(value)-recordHeaderSize) || crc32.Checksum(value[recordHeaderSize:], castagnoli) != crc {
+	if !ok || length != int64(len(value)-recordHeaderSize) || crc32c.Checksum(value[recordHeaderSize:]) != crc {
 		return nil
 	}
 	if r.readOnly {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"maps"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
@@ -270,7 +270,7 @@ func encodeMark(id, n uint64) []byte {
 	p := append(make([]byte, 0, markSize), markMagic...)
 	p = binary.LittleEndian.AppendUint64(p, id)
 	p = binary.LittleEndian.AppendUint64(p, n)
-	return binary.LittleEndian.AppendUint32(p, crc32.Checksum(p, castagnoli))
+	return binary.LittleEndian.AppendUint32(p, crc32c.Checksum(p))
 }
 
 // readMarks returns the marks of a folder by the ids of the extents, and the number of its manifest at id 0.
@@ -282,7 +282,7 @@ func readMarks(dir string) (map[uint64]int64, error) {
 	marks := map[uint64]int64{}
 	for at := 0; at+markSize <= len(p); at += markSlot {
 		m := p[at : at+markSize]
-		if string(m[:8]) == markMagic && crc32.Checksum(m[:24], castagnoli) == binary.LittleEndian.Uint32(m[24:]) {
+		if string(m[:8]) == markMagic && crc32c.Checksum(m[:24]) == binary.LittleEndian.Uint32(m[24:]) {
 			id := binary.LittleEndian.Uint64(m[8:])
 			marks[id] = max(marks[id], int64(binary.LittleEndian.Uint64(m[16:])))
 		}
@@ -471,7 +471,7 @@ func ReadState(dir string) (State, error) {
 	if err := sumfile.Decode(p, manifestKind, manifestVersion, &list); err != nil {
 		return State{Size: int64(len(p))}, fmt.Errorf("%w: %s: %w", ErrCorrupt, ManifestFile, err)
 	}
-	return State{list.ID, list.Number, int64(len(p)), crc32.Checksum(p, castagnoli)}, nil
+	return State{list.ID, list.Number, int64(len(p)), crc32c.Checksum(p)}, nil
 }
 
 // Accept makes the files that are there those that the folder must hold: it puts extents that were swapped in their

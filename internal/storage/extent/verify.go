@@ -3,10 +3,11 @@ package extent
 import (
 	"bytes"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"sort"
 	"sync/atomic"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // Reading checks the CRC of each record before it returns bytes of the record. Records up to 64 KiB are read into
@@ -80,7 +81,7 @@ func (s *Store) check(h *handle, x, whole Slice) error {
 
 // checkBytes compares the payload of a record with its CRC.
 func (s *Store) checkBytes(p []byte, record Slice) error {
-	if crc32.Checksum(p, castagnoli) != record.CRC {
+	if crc32c.Checksum(p) != record.CRC {
 		return s.corrupt(record, "the checksum does not match")
 	}
 	if record.Length > smallRead {

@@ -3,8 +3,9 @@ package extent
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"io"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // Walk calls fn with a slice of the payload of every intact record of an extent, in order. It returns the number of
@@ -108,7 +109,7 @@ func (w *window) record(id uint64, at int64) (Slice, error) {
 	}
 	record, err := w.bytes(at, recordHeaderSize+length)
 	if err != nil || int64(len(record)) < recordHeaderSize+length ||
-		crc32.Checksum(record[recordHeaderSize:], castagnoli) != crc {
+		crc32c.Checksum(record[recordHeaderSize:]) != crc {
 		return Slice{}, err
 	}
 	return Slice{id, at + recordHeaderSize, length, crc}, nil

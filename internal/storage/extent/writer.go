@@ -1,9 +1,10 @@
 package extent
 
 import (
-	"hash/crc32"
 	"io"
 	"slices"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // Writer takes content and appends it as records. It must be used by one goroutine only.
@@ -69,7 +70,7 @@ func (w *Writer) ReadFrom(r io.Reader) (total int64, err error) {
 // add adds bytes that are in the space of the buffer.
 func (w *Writer) add(p []byte) {
 	w.n += len(p)
-	w.sum = crc32.Update(w.sum, castagnoli, p)
+	w.sum = crc32c.Update(w.sum, p)
 }
 
 // space returns the free part of the buffer, at least one byte, given that want bytes are expected.

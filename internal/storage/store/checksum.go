@@ -2,9 +2,9 @@ package store
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // Each value is followed by a checksum, in the log, in memtables and in the file:
@@ -18,11 +18,11 @@ import (
 const sumSize = 4
 
 // bucketSeed returns the CRC of a bucket's name, from which the CRCs of its values continue.
-func bucketSeed(b Bucket) uint32 { return crc32.Checksum([]byte(b), castagnoli) }
+func bucketSeed(b Bucket) uint32 { return crc32c.Checksum([]byte(b)) }
 
 func checksum(seed uint32, key, value []byte) uint32 {
-	sum := crc32.Update(seed^uint32(len(key)), castagnoli, key)
-	return crc32.Update(sum, castagnoli, value)
+	sum := crc32c.Update(seed^uint32(len(key)), key)
+	return crc32c.Update(sum, value)
 }
 
 // appendSealed appends value with its checksum.

@@ -14,6 +14,7 @@ import (
 type Cursor struct {
 	sources []source // the newest first
 	key     []byte   // last key returned, nil before Seek and at the end
+	end     []byte   // of the span of the last Seek, nil for none
 	ended   bool
 
 	// In a View the sources do not change. Then the source of the last key is asked alone as long as its keys are below
@@ -32,8 +33,8 @@ type Cursor struct {
 
 // source is a sorted sequence of writes with a position.
 type source interface {
-	// seek moves to the first key at or after key.
-	seek(key []byte)
+	// seek moves to the first key at or after key. A source may be at its end behind the span.
+	seek(key []byte, in Span)
 	// pass moves past key, if the position is at it.
 	pass(key []byte)
 	// at returns the write at the position; a nil Key means the end.
@@ -87,9 +88,18 @@ func (c *Cursor) above(tx *Tx, b Bucket, i int) []source {
 
 // Seek moves to the first key at or after key and returns it with its value; k is nil if no such key exists. A nil key
 // means the first key of the bucket.
-func (c *Cursor) Seek(key []byte) (k, v []byte) {
+func (c *Cursor) Seek(key []byte) (k, v []byte) { return c.SeekWithin(key, Span{}) }
+
+// Span is the keys k with From <= k < To. A nil To sets no end.
+type Span = bboltpage.Span
+
+// SeekWithin is like Seek for a walk within a span: the cursor ends with it. The slices of the span must not change
+// until the next Seek. Damage of what lies outside does not end the walk, unless it can be a value of the span whose key
+// has changed.
+func (c *Cursor) SeekWithin(key []byte, in Span) (k, v []byte) {
+	c.end = in.To
 	for _, s := range c.sources {
-		s.seek(key)
+		s.seek(key, in)
 	}
 	return c.current()
 }
@@ -136,7 +146,7 @@ func (c *Cursor) current() (k, v []byte) {
 		c.lead, c.bound = nil, nil
 		for _, s := range c.sources {
 			w := s.at()
-			if w.Key == nil {
+			if w.Key == nil || c.end != nil && bytes.Compare(w.Key, c.end) >= 0 {
 				continue
 			}
 			if first.Key == nil || bytes.Compare(w.Key, first.Key) < 0 {
@@ -150,6 +160,9 @@ func (c *Cursor) current() (k, v []byte) {
 		c.key, c.ended = first.Key, first.Key == nil
 		if !c.static || c.bound != nil && bytes.Equal(c.bound, first.Key) {
 			c.lead = nil
+		}
+		if c.bound == nil && c.lead != source(&c.file) {
+			c.bound = c.end // the file's source ends there by itself
 		}
 		if c.ended || !first.Deleted() {
 			return first.Key, first.Value
@@ -167,11 +180,11 @@ type overlaySource struct {
 	gen int // b.gen for which pos is valid
 }
 
-func (s *overlaySource) seek(key []byte) { s.pos, s.gen = s.b.search(key), s.b.gen }
+func (s *overlaySource) seek(key []byte, _ Span) { s.pos, s.gen = s.b.search(key), s.b.gen }
 
 func (s *overlaySource) pass(key []byte) {
 	if s.gen != s.b.gen {
-		s.seek(key) // what follows key may be new
+		s.seek(key, Span{}) // what follows key may be new
 	}
 	if w := s.b.entry(s.pos); w != nil && bytes.Equal(w.Key, key) {
 		s.pos = s.b.next(s.pos)
@@ -194,7 +207,7 @@ type memSource struct {
 	w        Write // of e, without the checksum
 }
 
-func (s *memSource) seek(key []byte) { s.move(s.list.seek(key, s.snapshot)) }
+func (s *memSource) seek(key []byte, _ Span) { s.move(s.list.seek(key, s.snapshot)) }
 
 func (s *memSource) pass(key []byte) {
 	if s.e != nil && bytes.Equal(s.e.Key, key) {
@@ -218,7 +231,7 @@ type fileSource struct {
 	k, v []byte
 }
 
-func (s *fileSource) seek(key []byte) { s.moved(s.c.Seek(key)) }
+func (s *fileSource) seek(key []byte, in Span) { s.moved(s.c.SeekWithin(key, in)) }
 
 func (s *fileSource) pass(key []byte) {
 	if s.k != nil && bytes.Equal(s.k, key) {

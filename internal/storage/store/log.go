@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"syscall"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
@@ -36,8 +36,6 @@ const logHeaderSize = 24
 
 // logStep is the size by which a log file grows, in bytes.
 const logStep = 4 << 20
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errLogSync means that a sync of the log failed, so that its content is unknown.
 var errLogSync = errors.New("sync of the log failed")
@@ -107,7 +105,7 @@ func putLogHeader(record []byte, gen, group uint64) {
 	binary.LittleEndian.PutUint32(record, uint32(len(record)-logHeaderSize))
 	binary.LittleEndian.PutUint64(record[8:], gen)
 	binary.LittleEndian.PutUint64(record[16:], group)
-	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[8:], castagnoli))
+	binary.LittleEndian.PutUint32(record[4:], crc32c.Checksum(record[8:]))
 }
 
 // grow extends the file with zeros to size bytes and some more. If the disk has no space for more, it extends it to

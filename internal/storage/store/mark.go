@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
@@ -76,7 +76,7 @@ func marksPath(path string) string { return filepath.Join(filepath.Dir(path), Ma
 
 // markPlace returns where in MARKS the slots of the database at path are.
 func markPlace(path string) int64 {
-	return int64(crc32.Checksum([]byte(filepath.Base(path)), castagnoli)%markPlaces) * 2 * markSlot
+	return int64(crc32c.Checksum([]byte(filepath.Base(path)))%markPlaces) * 2 * markSlot
 }
 
 func (m mark) encode() []byte {
@@ -89,12 +89,12 @@ func (m mark) encode() []byte {
 	if m.relaxed {
 		p[64] = 1
 	}
-	return binary.LittleEndian.AppendUint32(p, crc32.Checksum(p, castagnoli))
+	return binary.LittleEndian.AppendUint32(p, crc32c.Checksum(p))
 }
 
 func parseMark(p []byte) (m mark, ok bool) {
 	if len(p) < markSize || !bytes.HasPrefix(p, []byte(markMagic)) ||
-		crc32.Checksum(p[:68], castagnoli) != binary.LittleEndian.Uint32(p[68:]) {
+		crc32c.Checksum(p[:68]) != binary.LittleEndian.Uint32(p[68:]) {
 		return m, false
 	}
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(p[i:]) }

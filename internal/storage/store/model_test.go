@@ -66,6 +66,14 @@ func TestTransactionsAgainstModel(t *testing.T) {
 func transact(rt *rapid.T, tx *Tx, m model, key *rapid.Generator[string]) {
 	c := tx.Cursor("a")
 	at, placed := "", false // what the cursor returned last
+	to := ""                // the end of its span, "" for none
+	// within cuts what the model says to the span.
+	within := func(k string, ok bool) (string, bool) {
+		if to != "" && k >= to {
+			return "", false
+		}
+		return k, ok
+	}
 	check := func(what string, k, v []byte, wantKey string, ok bool) {
 		placed = ok
 		at = wantKey
@@ -74,7 +82,7 @@ func transact(rt *rapid.T, tx *Tx, m model, key *rapid.Generator[string]) {
 		}
 	}
 	for step := range rapid.IntRange(0, 25).Draw(rt, "steps") {
-		switch rapid.IntRange(0, 5).Draw(rt, "step") {
+		switch rapid.IntRange(0, 6).Draw(rt, "step") {
 		case 0, 1:
 			k, v := key.Draw(rt, "put"), fmt.Sprint(step)
 			tx.Put("a", []byte(k), []byte(v))
@@ -91,15 +99,22 @@ func transact(rt *rapid.T, tx *Tx, m model, key *rapid.Generator[string]) {
 			}
 		case 4:
 			k := key.Draw(rt, "seek")
+			to = ""
 			gotK, gotV := c.Seek([]byte(k))
 			wantKey, ok := m.after(k, false)
 			check("seek "+k, gotK, gotV, wantKey, ok)
 		case 5:
+			k := key.Draw(rt, "seek within")
+			to = key.Draw(rt, "to")
+			gotK, gotV := c.SeekWithin([]byte(k), Span{To: []byte(to)})
+			wantKey, ok := within(m.after(k, false))
+			check("seek "+k+" to "+to, gotK, gotV, wantKey, ok)
+		case 6:
 			if !placed {
 				continue
 			}
 			gotK, gotV := c.Next()
-			wantKey, ok := m.after(at, true)
+			wantKey, ok := within(m.after(at, true))
 			check("next after "+at, gotK, gotV, wantKey, ok)
 		}
 	}
@@ -122,11 +137,28 @@ func compare(rt *rapid.T, db *DB, m model) {
 					rt.Fatalf("keys are %q, want %q", got, m.keys()[i:])
 				}
 			}
+			compareSpans(rt, c, m.keys())
 		}
 		return nil
 	})
 	if err != nil {
 		rt.Fatal(err)
+	}
+}
+
+// compareSpans walks from each key to each later one.
+func compareSpans(rt *rapid.T, c *Cursor, keys []string) {
+	for i, from := range keys {
+		for j, to := range keys[i:] {
+			var got []string
+			span := Span{From: []byte(from), To: []byte(to)}
+			for k, _ := c.SeekWithin(span.From, span); k != nil; k, _ = c.Next() {
+				got = append(got, string(k))
+			}
+			if k, _ := c.Next(); k != nil || !slices.Equal(got, keys[i:i+j]) {
+				rt.Fatalf("from %q to %q: %q and then %q, want %q", from, to, got, k, keys[i:i+j])
+			}
+		}
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"path/filepath"
 	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
@@ -101,7 +101,7 @@ func (p *Pin) Parts(emit func(part []byte) error) error {
 			c := tx.Scan(name)
 			for k, v := c.Seek(nil); k != nil; k, v = c.Next() {
 				s.put(name, append([]byte(nil), k...), append([]byte{}, v...))
-				ends := crc32.Checksum(k, castagnoli)%meanPart < uint32(len(k)+len(v))
+				ends := crc32c.Checksum(k)%meanPart < uint32(len(k)+len(v))
 				if s.bytes >= maxPart || s.bytes >= minPart && ends {
 					if err := emit(s.appendPayload(nil)); err != nil {
 						return err

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
+	"hash/crc32"
 	"math/bits"
 	"os"
 	"path/filepath"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // replay reads the part of the log that the file lacks into the active memtable.
@@ -169,7 +171,7 @@ func parseRecord(p []byte, at int, gen uint64) (r logRecord, ok bool) {
 		return r, false
 	}
 	record := p[at : at+logHeaderSize+n]
-	if crc32.Checksum(record[8:], castagnoli) != binary.LittleEndian.Uint32(record[4:]) {
+	if crc32c.Checksum(record[8:]) != binary.LittleEndian.Uint32(record[4:]) {
 		return r, false
 	}
 	return logRecord{gen: gen, group: binary.LittleEndian.Uint64(record[16:]), at: int64(at),
@@ -216,7 +218,7 @@ func flippedBit(p []byte, at int, gen uint64) bool {
 		return ok
 	}
 	if n <= min(len(p)-at-logHeaderSize, maxFlipSearch) {
-		difference := crc32.Checksum(p[at+8:at+logHeaderSize+n], castagnoli) ^ sum
+		difference := crc32c.Checksum(p[at+8:at+logHeaderSize+n]) ^ sum
 		if bits.OnesCount32(difference) == 1 || bitBehind(difference, logHeaderSize+n-8) {
 			return true
 		}
@@ -224,12 +226,15 @@ func flippedBit(p []byte, at int, gen uint64) bool {
 	for bit := range 32 {
 		other := n ^ 1<<bit
 		if other <= min(len(p)-at-logHeaderSize, maxFlipSearch) &&
-			crc32.Checksum(p[at+8:at+logHeaderSize+other], castagnoli) == sum {
+			crc32c.Checksum(p[at+8:at+logHeaderSize+other]) == sum {
 			return true
 		}
 	}
 	return false
 }
+
+// castagnoli is the table of the polynomial, for bitBehind. Checksums are computed by crc32c.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // bitBehind reports whether the inversion of exactly one bit of n bytes can change their CRC by difference. It follows
 // the CRC backwards, byte by byte, until the difference is one that a single bit makes.

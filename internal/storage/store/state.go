@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // State identifies a file and its content, for a list of the files that a folder must have.
@@ -82,6 +82,6 @@ func ReadState(path string) (s State, err error) {
 	if _, err := f.ReadAt(metas, 0); err != nil && !errors.Is(err, io.EOF) {
 		return s, err
 	}
-	s.Sum = crc32.Checksum(metas, castagnoli)
+	s.Sum = crc32c.Checksum(metas)
 	return s, nil
 }

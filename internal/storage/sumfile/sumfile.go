@@ -10,13 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
@@ -39,8 +39,6 @@ var (
 	pointRenamed = fault.Declare("sumfile/renamed")
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Encode returns the content of a file. kind has no digits.
 func Encode(kind string, version int, v any) ([]byte, error) {
 	p := append([]byte(kind+" "+strconv.Itoa(version)), '\n')
@@ -49,7 +47,7 @@ func Encode(kind string, version int, v any) ([]byte, error) {
 		return nil, err
 	}
 	p = append(append(p, text...), '\n')
-	return fmt.Appendf(p, "%s%08x\n", sumHead, crc32.Checksum(p, castagnoli)), nil
+	return fmt.Appendf(p, "%s%08x\n", sumHead, crc32c.Checksum(p)), nil
 }
 
 // Decode parses the content of a file of a kind and up to a version. Errors: ErrDamaged, ErrVersion.
@@ -64,7 +62,7 @@ func Decode(p []byte, kind string, version int, v any) error {
 		return fmt.Errorf("%w: it has version %d, and this program supports version %d", ErrVersion, have, version)
 	}
 	at := bytes.LastIndex(p, []byte(sumHead))
-	if at < 0 || string(p[at:]) != fmt.Sprintf("%s%08x\n", sumHead, crc32.Checksum(p[:at], castagnoli)) {
+	if at < 0 || string(p[at:]) != fmt.Sprintf("%s%08x\n", sumHead, crc32c.Checksum(p[:at])) {
 		return fmt.Errorf("%w: its checksum does not match", ErrDamaged)
 	}
 	if err := json.Unmarshal(rest[:at-len(head)-1], v); err != nil {

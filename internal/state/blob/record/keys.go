@@ -205,13 +205,16 @@ func ParseGarbageKey(k []byte) (kind byte, id uint64, err error) {
 }
 
 // Successor returns the first key that does not begin with prefix; nil if none exists.
-func Successor(prefix []byte) []byte {
+func Successor(prefix []byte) []byte { return appendSuccessor(nil, prefix) }
+
+// appendSuccessor is Successor in the memory of dst.
+func appendSuccessor(dst, prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		// Bytes 0xff at the end cannot be raised and are dropped: the one before is raised in their place.
 		if prefix[i] != 0xff {
-			next := bytes.Clone(prefix[:i+1])
-			next[i]++
-			return next
+			dst = append(dst, prefix[:i+1]...)
+			dst[len(dst)-1]++
+			return dst
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ type Range struct {
 
 	cursor *store.Cursor
 	within []byte
+	to     []byte // the first key behind all with the prefix, nil if none exists
 }
 
 // Within makes r a range of the keys that begin with a prefix, which it keeps. It has no record before Seek. A range
@@ -22,10 +23,11 @@ func (r *Range) Within(tx *store.Tx, b store.Bucket, prefix []byte) {
 		r.cursor = tx.Cursor(b)
 	}
 	r.within = prefix
+	r.to = appendSuccessor(r.to[:0], prefix)
 }
 
 // Seek goes to the first record whose key is not before k.
-func (r *Range) Seek(k []byte) { r.take(r.cursor.Seek(k)) }
+func (r *Range) Seek(k []byte) { r.take(r.cursor.SeekWithin(k, store.Span{From: r.within, To: r.to})) }
 
 // Next goes to the record behind the present one.
 func (r *Range) Next() { r.take(r.cursor.Next()) }

@@ -23,6 +23,8 @@ type JSONList struct {
 	partition           []byte
 	time                ticks.Text
 	begun               bool
+	// Where the time stands in keys, or at FullMetadata in second, and in timestamp.
+	tagTime, memberTime int
 
 	slots []slot
 	other slot   // for a property that its slot does not have
@@ -95,7 +97,7 @@ func (f *Form) List() *JSONList {
 // Append appends an entity. partition and row are UTF-8.
 func (l *JSONList) Append(dst, partition, row []byte, r Record) []byte {
 	at := r.Timestamp()
-	if !l.begun || !l.time.Is(at) || string(l.partition) != string(partition) {
+	if same := l.begun && string(l.partition) == string(partition); !same || !l.time.Is(at) && !l.retime(at) {
 		l.begin(partition, at)
 	}
 	if l.form.Metadata == FullMetadata {
@@ -119,6 +121,24 @@ func (l *JSONList) Append(dst, partition, row []byte, r Record) []byte {
 	return append(dst, '}')
 }
 
+// retime writes another time into the texts, which stay as they are otherwise: the entities of a page have one
+// partition, and each its own time. It reports false if the texts of the two times differ in length.
+func (l *JSONList) retime(at ticks.Ticks) bool {
+	n := len(l.time.Plain())
+	l.time.Set(at)
+	if len(l.time.Plain()) != n {
+		return false
+	}
+	copy(l.timestamp[l.memberTime:], l.time.Plain())
+	switch l.form.Metadata {
+	case MinimalMetadata:
+		copy(l.keys[l.tagTime:], l.time.Escaped())
+	case FullMetadata:
+		copy(l.second[l.tagTime:], l.time.Escaped())
+	}
+	return true
+}
+
 // begin writes the texts for a partition and a time.
 func (l *JSONList) begin(partition []byte, at ticks.Ticks) {
 	f := l.form
@@ -127,6 +147,7 @@ func (l *JSONList) begin(partition []byte, at ticks.Ticks) {
 	l.time.Set(at)
 	etag := func(b []byte) []byte {
 		b = append(b, `"odata.etag":"W/\"datetime'`...)
+		l.tagTime = len(b)
 		return append(append(b, l.time.Escaped()...), `'\""`...)
 	}
 	// The address up to the RowKey: what AppendAddress writes behind that is the same for all.
@@ -147,6 +168,7 @@ func (l *JSONList) begin(partition []byte, at ticks.Ticks) {
 		l.keys = append(k, `')"`...)
 	}
 	l.timestamp = f.appendTimestamp(append(l.timestamp[:0], ','), &l.time)
+	l.memberTime = len(l.timestamp) - len(l.time.Plain()) - len(`"`)
 	if f.Select != nil {
 		return
 	}
