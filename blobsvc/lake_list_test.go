@@ -1,16 +1,20 @@
 package blobsvc_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/budget"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // A page of List Paths ends at the size at which other listings end, and the next one goes on behind it.
@@ -149,4 +153,58 @@ func TestLakeListHasLengths(t *testing.T) {
 			t.Errorf("%s: %d items of %d with a length: %s", version, got, want, r.body)
 		}
 	}
+}
+
+// TestListPathsBesideDamage damages the last entry of one directory and the first of another: the directory between
+// them, whose entries are stored between theirs, is listed as before.
+func TestListPathsBesideDamage(t *testing.T) {
+	t.Parallel()
+	f := managed(t, accountprops.Blob{Hierarchical: true})
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	const files = 40
+	for _, dir := range []string{"before", "between", "behind"} {
+		f.lakeDo("PUT", "/box/"+dir+"?resource=directory", "").want(t, 201, "")
+		for i := range files {
+			f.lakeDo("PUT", fmt.Sprintf("/box/%s/%s-%02d?resource=file", dir, dir, i), "").want(t, 201, "")
+		}
+	}
+	// changed opens the service on what change makes of its file.
+	path := f.dir + "/blobs.db"
+	changed := func(change func(p []byte) []byte) {
+		svc := f.svc
+		f.svc = nil
+		check.OK(t, svc.Close())
+		p, err := os.ReadFile(path)
+		check.OK(t, err)
+		check.OK(t, os.WriteFile(path, change(p), 0o600))
+		f.open()
+	}
+	var clean []byte
+	changed(func(p []byte) []byte { clean = bytes.Clone(p); return damaged(t, p, "before-39", "behind-00") })
+	list := func(dir string) string { return "/box?resource=filesystem&recursive=false&directory=" + dir }
+	body := f.lakeDo("GET", list("between"), "").want(t, 200, "").body
+	for i := range files {
+		if name := fmt.Sprintf(`"between/between-%02d"`, i); !strings.Contains(body, name) {
+			t.Errorf("the listing lacks %s", name)
+		}
+	}
+	for _, dir := range []string{"before", "behind"} {
+		f.lakeDo("GET", list(dir), "").want(t, 500, "InternalError")
+	}
+	changed(func([]byte) []byte { return clean }) // the end of the test checks all of it
+}
+
+// damaged inverts a bit behind each place of a database where a name stands: of an entry of a directory it is the first
+// of the value, which follows its key.
+func damaged(t *testing.T, p []byte, names ...string) []byte {
+	for _, name := range names {
+		parts := bytes.Split(p, []byte(name))
+		if len(parts) == 1 {
+			t.Fatalf("%s is not in the file", name)
+		}
+		for _, behind := range parts[1:] {
+			behind[0] ^= 1
+		}
+	}
+	return p
 }

@@ -13,8 +13,8 @@ const (
 	minWords = 6
 )
 
-// powers has, at index n, what moves a CRC past n words: x^(64n-33) modulo the polynomial, with the bits in the order of
-// a CRC, in which the highest is x^0. The 33 are what the last two steps in chains add: the product of two reversed
+// powers has, at index n, what moves a CRC past n words: x^(64n-33) modulo the polynomial, with the bits in the order
+// of a CRC, in which the highest is x^0. The 33 are what the last two steps in chains add: the product of two reversed
 // numbers is one place too low, and the instruction multiplies by x^32.
 var powers = func() (t [2*maxWords + 1]uint32) {
 	const polynomial = 0x82F63B78

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -60,8 +59,6 @@ type entry struct {
 	Size  int64  `json:"size"`
 	Sum   uint32 `json:"sum"`
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // readManifest reads the manifest of a folder. It returns nil for a folder without data.
 //

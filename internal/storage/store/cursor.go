@@ -94,8 +94,8 @@ func (c *Cursor) Seek(key []byte) (k, v []byte) { return c.SeekWithin(key, Span{
 type Span = bboltpage.Span
 
 // SeekWithin is like Seek for a walk within a span: the cursor ends with it. The slices of the span must not change
-// until the next Seek. Damage of what lies outside does not end the walk, unless it can be a value of the span whose key
-// has changed.
+// until the next Seek. Damage of what lies outside does not end the walk, unless it can be a value of the span whose
+// key has changed.
 func (c *Cursor) SeekWithin(key []byte, in Span) (k, v []byte) {
 	c.end = in.To
 	for _, s := range c.sources {
