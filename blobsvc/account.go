@@ -59,12 +59,6 @@ func (s *Service) getUserDelegationKey(c *call) error {
 	return auth.GetUserDelegationKey(c.Request, c.Identity, s.accounts)
 }
 
-// ServiceProperties returns what Set Blob Service Properties last set for an account, for the writers of logs and
-// metrics. It must not be changed.
-func (s *Service) ServiceProperties(account string) *properties.Properties {
-	return s.properties.Of(account)
-}
-
 // Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. It ignores
 // leases and immutability, and nothing can be restored. With an empty prefix it deletes the service properties too. It
 // is an operator's tool, not an operation of the REST reference.

@@ -18,9 +18,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 const otherKey = "b3RoZXIga2V5"
@@ -44,7 +44,7 @@ func (f *fixture) other() *service.Client {
 // What is set of one account changes nothing in another, in either direction.
 func TestSettingsOfAccounts(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{},
 			otherAccount(t, "blob-versioning=true", "blob-immutability=true", "blob-change-feed=true", "blob-access-times=true",
 				"container-soft-delete-days=3"))
@@ -76,7 +76,7 @@ func TestSettingsOfAccounts(t *testing.T) {
 		if want := map[bool]int{true: 2, false: 1}[on]; n != want {
 			t.Errorf("versions %t: %d listed", on, n)
 		}
-		if err := f.svc.Clean(ctx); err != nil {
+		if err := f.parts.Clean(ctx); err != nil {
 			t.Fatal(err)
 		}
 		_, err = s.NewContainerClient("$blobchangefeed").GetProperties(ctx, nil)
@@ -100,7 +100,7 @@ func TestSettingsOfAccounts(t *testing.T) {
 func TestSettingsChange(t *testing.T) {
 	t.Parallel()
 	var accounts *auth.Accounts
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{}, otherAccount(t)); accounts = c.Accounts })
+	f := startWith(t, func(c *blobhost.Config) { manage(c, accountprops.Blob{}, otherAccount(t)); accounts = c.Accounts })
 	c := f.other().NewContainerClient("box")
 	must(c.Create(ctx, nil))(t)
 	put := func() *string { return must(c.NewBlockBlobClient("b").Upload(ctx, body("x"), nil))(t).VersionID }
@@ -136,7 +136,7 @@ func TestSettingsChange(t *testing.T) {
 // Scopes of the same name in two accounts have two keys; one account's scope is not there for another.
 func TestScopesOfAccounts(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{Scopes: []string{"common"}}, otherAccount(t, "encryption-scopes=common,own"))
 	})
 	upload := func(s *service.Client, name, scope string) error {
@@ -178,7 +178,7 @@ func TestScopesOfAccounts(t *testing.T) {
 // Keys of earlier versions, whose scopes were those of all accounts, still open what they have sealed.
 func TestScopeKeysOfAllAccounts(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		if err := os.WriteFile(c.Path[:strings.LastIndex(c.Path, "/")]+"/scopes.json",
 			[]byte(`{"old":"`+strings.Repeat("A", 43)+`="}`), 0o600); err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func TestScopeKeysOfAllAccounts(t *testing.T) {
 // network.
 func TestCopyBetweenAccountsOfHosts(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{}, otherAccount(t)) })
+	f := startWith(t, func(c *blobhost.Config) { manage(c, accountprops.Blob{}, otherAccount(t)) })
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	server := must(url.Parse(f.base))(t).Host

@@ -29,7 +29,7 @@ func TestSystemContainersAreReadOnly(t *testing.T) {
 		"$logs":           {"QueryBlobContents", "DeleteBlob"},
 		"$blobchangefeed": {"QueryBlobContents"},
 	}
-	for _, row := range blobsvc.Operations() {
+	for _, row := range blobsvc.Rows() {
 		if row.On == "service" || row.Method == http.MethodOptions {
 			continue
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 func TestBlobBatch(t *testing.T) {
@@ -69,7 +69,7 @@ func TestBlobBatch(t *testing.T) {
 // names.
 func TestBlobBatchInPathStyle(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{}, otherAccount(t))
 		c.Options.PathStyle = true
 	})

@@ -42,7 +42,7 @@ func TestDeleteBlob(t *testing.T) {
 	must(b.GetProperties(ctx, nil))(t)
 	must(b.CreateSnapshot(ctx, nil))(t)
 	must(b.Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)}))(t)
-	audit := must(f.svc.Audit(func(err error) { t.Error(err) }))(t)
+	audit := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t)
 	if audit.Blobs+audit.Snapshots != 0 {
 		t.Errorf("left over: %+v", audit)
 	}

@@ -540,7 +540,7 @@ func TestAbandonedBlocksExpire(t *testing.T) {
 	name := strings.Split(c.URL(), "/")[4]
 	f.do("PUT", "/"+name+"/young?comp=block&blockid=YQ==", "y").want(t, 201, "")
 	f.advance(25 * time.Hour)
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 	f.do("GET", "/"+name+"/old?comp=blocklist&blocklisttype=all", "").want(t, 404, "BlobNotFound")
@@ -575,10 +575,11 @@ func TestFiftyThousandBlocks(t *testing.T) {
 	f.do("PUT", "/box/b?comp=blocklist", list.String()+"<Latest>"+blockName(0)+"</Latest></BlockList>").want(t, 400,
 		"BlockListTooLong")
 	f.do("DELETE", "/box/b", "").want(t, 202, "")
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if a := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); a.Live != 0 || a.UncommittedBlocks != 0 {
+	a := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t)
+	if a.Live != 0 || a.UncommittedBlocks != 0 {
 		t.Errorf("left over: %+v", a)
 	}
 }

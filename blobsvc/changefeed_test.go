@@ -138,7 +138,7 @@ func avroFile(t *testing.T, b []byte) (records []avroRecord) {
 func (f *fixture) feed() (events []string, records []avroRecord) {
 	f.t.Helper()
 	t := f.t.(*testing.T)
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r := f.do("GET", "/$blobchangefeed?restype=container&comp=list&prefix=log/", "").want(t, 200, "")

@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // A subscriber hears of each write of a blob, by the time that it is answered, and of nothing else.
@@ -19,7 +19,7 @@ func TestChanged(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var told []string
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		c.Changed = func(account, container, blob string) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -92,7 +92,7 @@ func TestRestoreContainer(t *testing.T) {
 	}
 	must(box.Delete(ctx, nil))(t)
 	f.reopen()
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 	svc = f.service()
@@ -129,13 +129,13 @@ func TestContainerRetentionEnds(t *testing.T) {
 	f.do("DELETE", "/bbb?restype=container", "").want(t, 202, "")
 	audit := func(containers, deleted, blobs int64) {
 		t.Helper()
-		if err := f.svc.Clean(ctx); err != nil {
+		if err := f.parts.Clean(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.svc.Compact(ctx, unbounded); err != nil {
+		if _, err := f.parts.State.Maintenance.Compact(ctx, unbounded); err != nil {
 			t.Fatal(err)
 		}
-		if a := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); a.Containers != containers ||
+		if a := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t); a.Containers != containers ||
 			a.DeletedContainers != deleted || a.Blobs != blobs {
 			t.Errorf("%+v", a)
 		}

@@ -168,10 +168,10 @@ func TestDeletedContainerIsCollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.reopen()
-	if err := f.svc.Clean(context.Background()); err != nil {
+	if err := f.parts.Clean(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	audit := must(f.svc.Audit(func(err error) { t.Error(err) }))(t)
+	audit := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t)
 	if audit.Containers+audit.Blobs+audit.Snapshots+audit.UncommittedBlocks != 0 || audit.Live != 0 {
 		t.Errorf("left over: %+v", audit)
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // A source in the process is read with the rights of its own credential, or with the caller's where both are in one
@@ -27,7 +27,7 @@ func TestCopySourceAuthorization(t *testing.T) {
 		role("writer", "Storage Blob Data Contributor", "dst"),
 		role("both", "Storage Blob Data Contributor", "dst"), role("both", "Storage Blob Data Reader", "src")))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
-	f := startWith(t, func(c *blobsvc.Config) { c.OAuth = oauth })
+	f := startWith(t, func(c *blobhost.Config) { c.OAuth = oauth })
 	bearer := func(who string) string {
 		token, _ := issuer.Token(who, auth.StorageAudience)
 		return "Bearer " + token
@@ -155,7 +155,7 @@ func TestSourceTagsNeedARole(t *testing.T) {
 		auth.Assignment{Principal: "reader", Role: contributor, Scope: auth.DevelopmentAccount + "/src"},
 		auth.Assignment{Principal: "reader", Role: owner, Scope: auth.DevelopmentAccount + "/dst"}))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
-	f := startWith(t, func(c *blobsvc.Config) { c.OAuth = oauth })
+	f := startWith(t, func(c *blobhost.Config) { c.OAuth = oauth })
 	for _, path := range []string{"/src?restype=container", "/dst?restype=container"} {
 		f.do("PUT", path, "").want(t, 201, "")
 	}

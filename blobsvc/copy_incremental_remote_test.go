@@ -20,9 +20,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // elsewhere is another service that holds the source of incremental copies, behind a proxy that counts and holds what
@@ -95,7 +95,7 @@ func (e *elsewhere) url() string {
 	return strings.Replace(e.src.URL(), e.base[:strings.LastIndex(e.base, "/")], e.proxy.URL, 1) + "?" + e.token
 }
 
-func (e *elsewhere) allow(c *blobsvc.Config) {
+func (e *elsewhere) allow(c *blobhost.Config) {
 	c.Egress = egress.Policy{Hosts: []string{strings.TrimPrefix(e.proxy.URL, "http://")}, Private: true}
 	c.CopyPause = time.Millisecond
 }
@@ -203,7 +203,7 @@ func TestIncrementalCopyFromElsewhere(t *testing.T) {
 func TestIncrementalCopyResumes(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
-	f := startWith(t, func(c *blobsvc.Config) { e.allow(c); manage(c, accountprops.Blob{Scopes: []string{"scope"}}) })
+	f := startWith(t, func(c *blobhost.Config) { e.allow(c); manage(c, accountprops.Blob{Scopes: []string{"scope"}}) })
 	c := f.service().NewContainerClient("box")
 	must(c.Create(ctx, inScope))(t)
 	const size = 40 << 20

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // Answers to copies do not tell which names a private network has: a name that leads to a private address is answered
@@ -17,7 +17,7 @@ import (
 func TestCopySourceNamesAreNotTold(t *testing.T) {
 	t.Parallel()
 	resolver := nameServer(t, "internal.example.", [4]byte{10, 0, 0, 1})
-	f := startWith(t, func(c *blobsvc.Config) { c.Egress = egress.Policy{Hosts: []string{"*"}, Resolver: resolver} })
+	f := startWith(t, func(c *blobhost.Config) { c.Egress = egress.Policy{Hosts: []string{"*"}, Resolver: resolver} })
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	for _, operation := range [][]string{{"x-ms-blob-type", "BlockBlob"}, {"x-ms-requires-sync", "true"}, nil} {
 		ask := func(host string) reply {

@@ -17,8 +17,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -110,7 +110,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 }
 
 // allow lets a service fetch from this source.
-func (s *source) allow(c *blobsvc.Config) {
+func (s *source) allow(c *blobhost.Config) {
 	c.Egress = egress.Policy{Hosts: []string{strings.TrimPrefix(s.URL, "http://")}, Private: true}
 	c.CopyPause = time.Millisecond
 }
@@ -356,7 +356,7 @@ func TestPendingCopyEnds(t *testing.T) {
 	// A container that is deleted takes its copies with it, and a leased blob needs a lease that lasts.
 	must(b.StartCopyFromURL(ctx, web.URL+"/file", nil))(t)
 	must(c.Delete(ctx, nil))(t)
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // Sources that stop sending delay the pending copies of their own account, and of no other.
@@ -19,7 +19,7 @@ func TestSlowSourcesDelayTheirAccountAlone(t *testing.T) {
 	hold := make(chan struct{})
 	defer close(hold)
 	web.cut, web.hold = 10, hold
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		web.allow(c)
 		c.CopyTimeout = time.Hour
 		manage(c, accountprops.Blob{}, otherAccount(t))
@@ -58,7 +58,7 @@ func TestTricklingSourceIsGivenUp(t *testing.T) {
 		}
 	}))
 	t.Cleanup(web.Close)
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		web.allow(c)
 		c.CopyTimeout = 2 * time.Second // a slow machine has its answer's head in that time
 	})

@@ -54,10 +54,10 @@ func TestCopyBlob(t *testing.T) {
 		t.Errorf("metadata %v", p.Metadata)
 	}
 	must(dst.Delete(ctx, nil))(t)
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if audit := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); audit.Live != 0 {
+	if audit := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t); audit.Live != 0 {
 		t.Errorf("left over: %+v", audit)
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -158,7 +158,7 @@ func TestCustomerProvidedKeys(t *testing.T) {
 		t.Error("blob and snapshot have each other's key")
 	}
 
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 	f.reopen()
@@ -389,7 +389,7 @@ func TestQueryOfEncryptedBlob(t *testing.T) {
 func TestEncryptionScopes(t *testing.T) {
 	t.Parallel()
 	declared := []string{"one", "two"}
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Scopes: declared}) })
+	f := startWith(t, func(c *blobhost.Config) { manage(c, accountprops.Blob{Scopes: declared}) })
 	if st, err := os.Stat(f.dir + "/scopes.json"); err != nil || st.Mode().Perm() != 0o600 {
 		t.Fatal(st, err)
 	}

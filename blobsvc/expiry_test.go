@@ -110,10 +110,10 @@ func TestExpiredBlobs(t *testing.T) {
 	f.advance(time.Hour)
 	f.do("PUT", path+"/later", "y", "x-ms-blob-type", "BlockBlob", "If-None-Match", "*").want(t, 201, "")
 	f.do("DELETE", path+"/later", "").want(t, 202, "")
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if audit := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); audit.Live != 0 {
+	if audit := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t); audit.Live != 0 {
 		t.Errorf("left over: %+v", audit)
 	}
 }
@@ -138,7 +138,7 @@ func TestLastAccessTime(t *testing.T) {
 	path := "/" + containerOf(c.URL()) + "/b"
 	accessed := func() time.Time {
 		t.Helper()
-		if err := f.svc.Clean(ctx); err != nil {
+		if err := f.parts.Clean(ctx); err != nil {
 			t.Fatal(err)
 		}
 		r := f.do("HEAD", path, "").want(t, 200, "")

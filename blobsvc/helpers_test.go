@@ -27,6 +27,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	host "github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/test/clock"
 	"github.com/lazuli-storage/lazuli/internal/test/signer"
@@ -36,9 +38,10 @@ import (
 type fixture struct {
 	t     testing.TB
 	svc   *blobsvc.Service
-	base  string // the account's URL
+	parts *blobhost.Parts // of svc
+	base  string          // the account's URL
 	dir   string
-	set   func(*blobsvc.Config) // nil for none
+	set   func(*blobhost.Config) // nil for none
 	clock *clock.Clock
 }
 
@@ -49,7 +52,7 @@ func start(t testing.TB) *fixture {
 }
 
 // startWith is start with a configuration that set changes.
-func startWith(t testing.TB, set func(*blobsvc.Config)) *fixture {
+func startWith(t testing.TB, set func(*blobhost.Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir(), set: set, clock: clock.New(time.Microsecond)}
 	f.open()
@@ -57,7 +60,7 @@ func startWith(t testing.TB, set func(*blobsvc.Config)) *fixture {
 }
 
 // manage gives all accounts of a configuration these settings.
-func manage(c *blobsvc.Config, b accountprops.Blob, accounts ...auth.Account) {
+func manage(c *blobhost.Config, b accountprops.Blob, accounts ...auth.Account) {
 	all, err := auth.NewManagedAccounts(b, append(accounts, *auth.Development().Get(auth.DevelopmentAccount))...)
 	if err != nil {
 		panic(err)
@@ -68,18 +71,18 @@ func manage(c *blobsvc.Config, b accountprops.Blob, accounts ...auth.Account) {
 // managed is startWith for settings of all accounts.
 func managed(t testing.TB, b accountprops.Blob) *fixture {
 	t.Helper()
-	return startWith(t, func(c *blobsvc.Config) { manage(c, b) })
+	return startWith(t, func(c *blobhost.Config) { manage(c, b) })
 }
 
 func (f *fixture) open() {
 	f.t.Helper()
-	config := blobsvc.Config{Path: f.dir + "/blobs.db", Extents: f.dir + "/extents", Relaxed: true, CleanEvery: -1,
+	config := blobhost.Config{Path: f.dir + "/blobs.db", Extents: f.dir + "/extents", Relaxed: true, CleanEvery: -1,
 		Common: frontend.Common{Accounts: auth.Development(), Now: f.now,
 			Log: slog.New(slog.NewTextHandler(f.t.Output(), nil))}}
 	if f.set != nil {
 		f.set(&config)
 	}
-	svc, err := blobsvc.New(config)
+	svc, err := host.Open(blobsvc.New, &config)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -89,13 +92,13 @@ func (f *fixture) open() {
 	}
 	server := httpserver.New(svc.Handler(), slog.New(slog.DiscardHandler), 0)
 	go func() { _ = httpserver.Serve(server, l, httpserver.Options{}) }()
-	f.svc, f.base = svc, "http://"+l.Addr().String()+"/"+auth.DevelopmentAccount
+	f.svc, f.parts, f.base = svc, host.Get(svc), "http://"+l.Addr().String()+"/"+auth.DevelopmentAccount
 	f.t.Cleanup(func() {
 		_ = server.Shutdown(context.Background())
 		if svc != f.svc {
 			return
 		}
-		if _, err := svc.Audit(func(err error) { f.t.Error(err) }); err != nil {
+		if _, err := f.parts.State.Maintenance.Audit(func(err error) { f.t.Error(err) }); err != nil {
 			f.t.Error(err)
 		}
 		if err := svc.Close(); err != nil {

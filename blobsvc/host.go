@@ -5,16 +5,12 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/lakesvc"
-	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// LakeOperations is the operations table of the dfs endpoint without its handlers, for the compatibility page. Comp is
-// the parameter action, and comp where the REST reference has that; Restype is the parameter resource.
-func LakeOperations() []frontend.Row { return lakesvc.Operations() }
-
-// FlushWithClose is the operation of events about files that are written completely.
-const FlushWithClose = lakesvc.FlushWithClose
+// LakeOperations returns the names of the operations that [Service.LakeHandler] serves, as in the REST reference:
+// "PathCreate". A name is there once for each of its methods.
+func LakeOperations() []string { return lakesvc.OperationNames() }
 
 // LakeHandler serves the dfs endpoint.
 func (s *Service) LakeHandler() http.Handler { return s.byHost(true) }

@@ -10,8 +10,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 func startImmutable(t testing.TB) *fixture {
@@ -241,7 +241,7 @@ func TestWriteProtected(t *testing.T) {
 func TestProtectedWithoutVersions(t *testing.T) {
 	t.Parallel()
 	on := true
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: on, Immutability: on}) })
+	f := startWith(t, func(c *blobhost.Config) { manage(c, accountprops.Blob{Versioning: on, Immutability: on}) })
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	hold := func(path string) {
 		f.do("PUT", path, "held", "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 201, "")
@@ -265,7 +265,7 @@ func TestProtectedWithoutVersions(t *testing.T) {
 func TestImmutableContainers(t *testing.T) {
 	t.Parallel()
 	on := false
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: true, Immutability: on}) })
+	f := startWith(t, func(c *blobhost.Config) { manage(c, accountprops.Blob{Versioning: true, Immutability: on}) })
 	f.do("PUT", "/plain?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/plain/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	on = true

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // Callers without a role for an operation are limited by access control lists; callers with a role are not.
@@ -21,7 +21,7 @@ func TestLakeCallers(t *testing.T) {
 	roles := must(auth.NewRoles(role("owner", "Storage Blob Data Owner"), role("reader", "Storage Blob Data Reader"),
 		role("writer", "Storage Blob Data Contributor")))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{Hierarchical: true})
 		c.OAuth = oauth
 	})

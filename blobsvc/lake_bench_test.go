@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // lakeServe runs a signed request of the dfs endpoint, without a network.
@@ -220,7 +220,7 @@ func BenchmarkLakeDelete(b *testing.B) {
 		hr := f.lakeLocal("DELETE", "/box/d?recursive=true")
 		b.StartTimer()
 		f.lakeServe(b, hr, 200)
-		if err := f.svc.Clean(ctx); err != nil {
+		if err := f.parts.Clean(ctx); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -265,7 +265,7 @@ func BenchmarkLakePaths(b *testing.B) {
 		b.Skip("LAZULI_PATHS is the number of paths")
 	}
 	relaxed := true
-	f := startWith(b, func(c *blobsvc.Config) {
+	f := startWith(b, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{Hierarchical: true})
 		c.Relaxed = relaxed
 	})
@@ -325,7 +325,7 @@ func BenchmarkLakePaths(b *testing.B) {
 		b.ReportMetric(float64(m.HeapAlloc)/float64(n), "heapB/path")
 		measure("ns/delete", 1, func() { f.lakeServe(b, f.lakeLocal("DELETE", "/box/d1?recursive=true"), 200) })
 		began := time.Now()
-		if err := f.svc.Clean(ctx); err != nil {
+		if err := f.parts.Clean(ctx); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(n)/time.Since(began).Seconds(), "collected/s")

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 var (
@@ -31,7 +31,7 @@ func TestLakeExpiredFilesAreKept(t *testing.T) {
 		kept  bool
 	}{{0, true}, {24 * time.Hour, true}, {7 * 24 * time.Hour, false}} {
 		f.advance(tt.after)
-		if err := f.svc.Clean(ctx); err != nil { // which expires files, and then purges those whose time has come
+		if err := f.parts.Clean(ctx); err != nil { // which expires files, and then purges those whose time has come
 			t.Fatal(err)
 		}
 		list := f.do("GET", "/files?restype=container&comp=list&showonly=deleted", "").want(t, 200, "")
@@ -106,7 +106,7 @@ func TestLakeDeletedCallers(t *testing.T) {
 	roles := must(auth.NewRoles(auth.Assignment{Principal: "reader", Role: "Storage Blob Data Reader",
 		Scope: auth.DevelopmentAccount}))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{Hierarchical: true})
 		c.OAuth = oauth
 	})

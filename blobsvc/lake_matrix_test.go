@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
 )
 
@@ -301,7 +301,7 @@ func newMatrix(t *testing.T) *matrix {
 	roles := must(auth.NewRoles(role("owner", "Storage Blob Data Owner"), role("reader", "Storage Blob Data Reader"),
 		role("writer", "Storage Blob Data Contributor")))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
-	m := &matrix{issuer: issuer, fixture: startWith(t, func(c *blobsvc.Config) {
+	m := &matrix{issuer: issuer, fixture: startWith(t, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{Hierarchical: true})
 		c.OAuth = oauth
 	})}

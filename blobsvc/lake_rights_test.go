@@ -9,13 +9,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/sas"
 	lakeservice "github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/service"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/lakesvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
 )
 
@@ -128,7 +128,7 @@ func TestLakeTokensMatrix(t *testing.T) {
 	for _, tree := range []bool{true, false} {
 		t.Run(fmt.Sprintf("tree %v", tree), func(t *testing.T) {
 			t.Parallel()
-			f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Hierarchical: tree}) })
+			f := startWith(t, func(c *blobhost.Config) { manage(c, accountprops.Blob{Hierarchical: tree}) })
 			if tree {
 				f.do("PUT", "/?restype=service&comp=properties", retention).want(t, 202, "")
 			}
@@ -285,7 +285,7 @@ func TestLakeAgents(t *testing.T) {
 		}
 	}
 	oauth := must(auth.NewOAuth(must(auth.NewRoles(assignments...))(t), issuer.Trust()))(t)
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{Hierarchical: true})
 		c.OAuth = oauth
 	})

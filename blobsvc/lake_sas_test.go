@@ -13,10 +13,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/sas"
 	lakeservice "github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/service"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // withToken sends a request with a shared access signature in place of the account's key.
@@ -103,7 +103,7 @@ func TestLakeUserDelegation(t *testing.T) {
 	roles := must(auth.NewRoles(auth.Assignment{Principal: "owner", Role: "Storage Blob Data Owner",
 		Scope: auth.DevelopmentAccount}))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		manage(c, accountprops.Blob{Hierarchical: true})
 		c.OAuth = oauth
 	})

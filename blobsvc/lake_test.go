@@ -104,7 +104,7 @@ func readFile(t testing.TB, c *file.Client) string {
 // clean does the background work.
 func (f *fixture) clean() {
 	f.t.Helper()
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -10,40 +10,13 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
-	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
-	"github.com/lazuli-storage/lazuli/internal/state/blob/offline"
-	"github.com/lazuli-storage/lazuli/internal/storage/extent"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Clean does all background work but compaction now.
-func (s *Service) Clean(ctx context.Context) error {
+// clean does all background work but compaction now.
+func (s *Service) clean(ctx context.Context) error {
 	now := s.now()
 	return errors.Join(s.state.Maintenance.ExpireBlobs(ctx, now), s.state.Maintenance.FlushAccesses(ctx),
 		s.background.feeds.Write(ctx, s.accounts.Names(), now), s.state.Maintenance.Tidy(ctx, now))
-}
-
-// Compact gives space back, see [extent.Store.Compact].
-func (s *Service) Compact(ctx context.Context, o extent.CompactOptions) (extent.Compacted, error) {
-	return s.state.Maintenance.Compact(ctx, o)
-}
-
-// Database returns the database, to be pinned with those of the other services.
-func (s *Service) Database() *store.DB { return s.state.Database() }
-
-// Hold keeps the content that the database refers to until release is called.
-func (s *Service) Hold() (release func()) { return s.state.Hold() }
-
-// BackupContent calls emit with the content that a pinned database refers to, see [extent.Store.Backup]. Hold was
-// called before the database was pinned.
-func (s *Service) BackupContent(ctx context.Context, pin *store.Pin, held func(extent.Window) []extent.Range,
-	emit func(extent.Content) error) error {
-	return s.state.BackupContent(ctx, pin, held, emit)
-}
-
-// Audit checks a service that runs, for tests: no request may be under way.
-func (s *Service) Audit(report func(error)) (offline.Audit, error) {
-	return s.state.Maintenance.Audit(report)
 }
 
 // background runs background work in rounds. The pending work is in the state, so it continues after a restart.
@@ -160,6 +133,3 @@ func (b *background) continueCopies(worker bool) error {
 	}
 	return b.copies.Resume()
 }
-
-// Usage returns the space that the service's state takes.
-func (s *Service) Usage() (maintain.Usage, error) { return s.state.Maintenance.Usage() }

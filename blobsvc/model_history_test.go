@@ -363,13 +363,13 @@ func (h *history) restore(rt *rapid.T) {
 }
 
 func (h *history) collect(rt *rapid.T) {
-	if err := h.f.svc.Clean(ctx); err != nil {
+	if err := h.f.parts.Clean(ctx); err != nil {
 		rt.Fatal(err)
 	}
-	if _, err := h.f.svc.Compact(ctx, unbounded); err != nil {
+	if _, err := h.f.parts.State.Maintenance.Compact(ctx, unbounded); err != nil {
 		rt.Fatal(err)
 	}
-	if _, err := h.f.svc.Audit(func(err error) { rt.Error(err) }); err != nil {
+	if _, err := h.f.parts.State.Maintenance.Audit(func(err error) { rt.Error(err) }); err != nil {
 		rt.Fatal(err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
@@ -141,10 +141,10 @@ func TestLikeAModel(t *testing.T) {
 				delete(m.uncommitted, at)
 			},
 			"collect": func(rt *rapid.T) {
-				if err := f.svc.Clean(ctx); err != nil {
+				if err := f.parts.Clean(ctx); err != nil {
 					rt.Fatal(err)
 				}
-				if _, err := f.svc.Compact(ctx, extent.CompactOptions{}); err != nil {
+				if _, err := f.parts.State.Maintenance.Compact(ctx, extent.CompactOptions{}); err != nil {
 					rt.Fatal(err)
 				}
 			},
@@ -152,7 +152,7 @@ func TestLikeAModel(t *testing.T) {
 		})
 		m.check(rt, box)
 	})
-	if audit := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); audit.Torn != 0 {
+	if audit := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t); audit.Torn != 0 {
 		t.Errorf("%+v", audit)
 	}
 }
@@ -214,7 +214,7 @@ func TestCompaction(t *testing.T) {
 }
 
 // withScope declares the encryption scope that inScope makes a container's default.
-func withScope(c *blobsvc.Config) {
+func withScope(c *blobhost.Config) {
 	manage(c, accountprops.Blob{Scopes: []string{"scope"}})
 }
 
@@ -247,8 +247,8 @@ func testCompaction(t *testing.T, o *container.CreateOptions) {
 	}
 	f.reopen() // finishes the extents that were being written
 	c = f.service().NewContainerClient(strings.Split(c.URL(), "/")[4])
-	before := must(f.svc.Audit(func(err error) { t.Error(err) }))(t)
-	done, err := f.svc.Compact(ctx, unbounded)
+	before := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t)
+	done, err := f.parts.State.Maintenance.Compact(ctx, unbounded)
 	if err != nil {
 		t.Fatal(err)
 	}

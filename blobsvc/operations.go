@@ -22,8 +22,9 @@ const (
 	blobTypeHeader   = "X-Ms-Blob-Type"
 )
 
-// Operations is the operations table without its handlers, for the compatibility page.
-func Operations() []frontend.Row { return frontend.Rows(operations) }
+// Operations returns the names of the operations that [Service.Handler] serves, as in the REST reference: "PutBlob". A
+// name is there once for each of its methods.
+func Operations() []string { return frontend.Names(operations) }
 
 // operations is the operations table of the Blob service: a row per operation of the REST reference, and method.
 // https://learn.microsoft.com/rest/api/storageservices/operations-on-the-blob-service

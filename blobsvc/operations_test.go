@@ -29,7 +29,7 @@ var reference = strings.Fields(`
 func TestEveryOperationHasARow(t *testing.T) {
 	t.Parallel()
 	var rows []string
-	for _, row := range blobsvc.Operations() {
+	for _, row := range blobsvc.Rows() {
 		rows = append(rows, row.Name)
 	}
 	for _, name := range reference {
@@ -62,7 +62,7 @@ func TestEveryOperationHasATest(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range blobsvc.Operations() {
+	for _, row := range blobsvc.Rows() {
 		if row.State != frontend.NotImplemented && !tests["Test"+row.Name] {
 			t.Errorf("there is no Test%s", row.Name)
 		}
@@ -75,7 +75,7 @@ func TestMissingOperations(t *testing.T) {
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
-	for _, row := range blobsvc.Operations() {
+	for _, row := range blobsvc.Rows() {
 		if row.State == frontend.Partial && row.Note == "" {
 			t.Errorf("%s is partial and does not say why", row.Name)
 		}

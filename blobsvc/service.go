@@ -15,64 +15,60 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/lakesvc"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/website"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
-	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// Config configures the service.
+// Config configures a Blob service. Either Folder or InMemory is required.
 type Config struct {
-	// Path is the database with everything but content; Extents is the folder of the content. They are created if
-	// absent, in a folder that exists. Required.
-	Path, Extents string
-	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
-	Relaxed, Ephemeral bool
-	// Cluster makes the service that of a node of a cluster. Follower is set by New.
-	Cluster *replica.Cluster
-	// Features are the analytics settings that may be turned on. The zero value refuses all.
-	Features properties.Features
-	// Common is handed to the front-end: accounts, clock, log. Accounts are required; they have the settings of each, see
-	// [accountprops.Blob].
-	frontend.Common
-	// Egress is from which hosts copy sources may be fetched; the zero value allows none but this process itself.
-	Egress egress.Policy
-	// CopyPause is the pause before a pending copy tries its source again; it grows with each failure. 0 is a second.
-	CopyPause time.Duration
-	// CopyTimeout is the time that a copy source outside this process may take for its answer, and for each next 64 KiB of
-	// its content. 0 is 30 seconds.
-	CopyTimeout time.Duration
+	// Folder is the data folder, which the service locks. It is created if it does not exist.
+	Folder string
+	// InMemory keeps nothing after Close: the state is in files without names, on a temporary file system.
+	InMemory bool
+	// Relaxed acknowledges writes before they are synced. They survive a crash of the process, not of the machine.
+	Relaxed bool
+	// Accounts are the keys of the storage accounts in base64, by the names of the accounts: 3 to 24 lower-case letters
+	// and digits. Nil is the development account devstoreaccount1 alone, whose key is public.
+	Accounts map[string]string
+	// HierarchicalNamespace gives all accounts a hierarchical namespace, as Data Lake Storage has it: containers are trees
+	// of directories and files. It is fixed once an account has a container.
+	HierarchicalNamespace bool
+	// CopySources are the hosts, besides this service itself, from which it may fetch the sources of copies:
+	// "data.example.com", "*.example.com" for all names below one, with an optional ":port". "*" is every public host.
+	CopySources []string
 	// Changed, if set, is called for every blob that was created or written - content, properties, metadata, tags or tier
 	// - once that is durable, and before the response is sent. It must not block, and must not call the service before it
 	// has returned. Several goroutines call it at once: of two writes of one blob, the later one may be reported first. A
-	// write that commits while the process dies may not be reported: a caller that must see every change reads the
-	// containers as well. blob is "" after paths of many blobs changed: a directory of a tree was renamed or restored.
+	// write that commits while the process dies may not be reported. blob is "" after paths of many blobs changed: a
+	// directory of a tree was renamed or restored.
 	Changed func(account, container, blob string)
-	// LogEvents records the events of accounts with event subscriptions, see [Service.LoggedEvents]. EventLogged, if set,
-	// is called with the account once the write that caused an event is durable, and before the response is sent. It must
-	// not block.
-	LogEvents   bool
-	EventLogged func(account string)
-	// Subscribed, if set, is called on a node of a cluster after any node has changed an event subscription. It must not
-	// block.
-	Subscribed func()
-	// ScopeKeys is the file of the keys of the accounts' encryption scopes, which is created when there is one. Without
-	// it, and with Ephemeral, keys last as long as the process.
-	ScopeKeys string
-	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
-	// blocks, compacting extents. 0 is a second; negative runs no background work at all, for tests that call
-	// [Service.Clean].
-	CleanEvery time.Duration
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Log is for messages that a person should see; nil is slog.Default().
+	Log *slog.Logger
+
+	hosted // what the server of this module sets in place of the fields above
 }
+
+type (
+	hosted = service.Slot[blobhost.Config]
+	parts  = service.Slot[blobhost.Parts]
+)
 
 // Service is the Blob service. Its methods are safe for concurrent use.
 type Service struct {
+	parts
+
 	storage    *endpoint.Storage // what both endpoints share, of which the next four fields are parts
 	state      *state.Store
 	accounts   *auth.Accounts
@@ -90,7 +86,8 @@ type Service struct {
 	log        *slog.Logger
 	changed    func(account, container, blob string)
 	common     frontend.Common
-	feed       *longpoll.Feed // recent writes; nil without a board to wait on
+	feed       *longpoll.Feed  // recent writes; nil without a board to wait on
+	folder     *service.Folder // nil in a server
 
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -101,8 +98,36 @@ type Service struct {
 // call is one request to the service.
 type call = endpoint.Call
 
-// New opens the state and starts the service. Close it.
+// New opens the state and starts the service. Call Close after the last request. It fails if another process uses the
+// folder, and if files that the folder had are missing or damaged; `lazuli fsck` says which.
 func New(c Config) (*Service, error) {
+	if host := service.Get(&c.hosted); host != nil {
+		return open(*host)
+	}
+	sources := egress.Policy{Hosts: c.CopySources}
+	if err := sources.Validate(); err != nil {
+		return nil, fmt.Errorf("blobsvc: Config.CopySources: %w", err)
+	}
+	folder, common, err := service.Alone{Folder: c.Folder, InMemory: c.InMemory, Accounts: c.Accounts,
+		Settings: accountprops.Blob{Hierarchical: c.HierarchicalNamespace}, Now: c.Now, Log: c.Log}.Open()
+	if err != nil {
+		return nil, fmt.Errorf("blobsvc: %w", err)
+	}
+	s, err := open(blobhost.Config{Common: common, Path: folder.Blobs(), Extents: folder.Extents(),
+		ScopeKeys: folder.EncryptionScopes(), Relaxed: c.Relaxed, Ephemeral: c.InMemory, Egress: sources,
+		Changed: c.Changed})
+	if err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	s.folder = folder
+	if err := folder.Record(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// open opens the service with the configuration of a server.
+func open(c blobhost.Config) (*Service, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -146,6 +171,8 @@ func New(c Config) (*Service, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
+	service.Put(&s.parts, &blobhost.Parts{State: s.state, Properties: s.properties, Operations: frontend.Rows(operations),
+		LakeOperations: lakesvc.Operations(), Clean: s.clean})
 	if c.CleanEvery >= 0 {
 		s.done.Go(func() { s.background.run(ctx, cmp.Or(c.CleanEvery, time.Second)) })
 	}
@@ -153,7 +180,7 @@ func New(c Config) (*Service, error) {
 }
 
 // openState opens the keys of encryption scopes and the state, and loads the service properties.
-func (s *Service) openState(c *Config) (err error) {
+func (s *Service) openState(c *blobhost.Config) (err error) {
 	keys := c.ScopeKeys
 	// A cluster keeps the keys in its database, and nothing ephemeral is kept in a file.
 	if c.Ephemeral || c.Cluster != nil {
@@ -224,7 +251,7 @@ func (s *Service) declareScopes() (err error) {
 }
 
 // follower returns what follows the changes of other nodes.
-func (s *Service) follower(c *Config) replica.Follower {
+func (s *Service) follower(c *blobhost.Config) replica.Follower {
 	return replica.Follower{
 		Properties: s.properties.Changed,
 		Written: func(account, container, blob string) {
@@ -241,19 +268,6 @@ func (s *Service) follower(c *Config) replica.Follower {
 		EventLogged: c.EventLogged, Subscribed: c.Subscribed,
 	}
 }
-
-// Replication returns the state of the replicated log; ok is false for a service of a single machine.
-func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Membership.Replication() }
-
-// Snapshot puts a snapshot of the metadata into the replicated log, for nodes that join; see [store.DB.Snapshot].
-func (s *Service) Snapshot(ctx context.Context) error { return s.state.Membership.Snapshot(ctx) }
-
-// MissingContent returns how many bytes of content this node of a cluster lacks. It fetches them on demand, and copies
-// them in the background. known is false until all other nodes have said since its start what they have.
-func (s *Service) MissingContent() (missing int64, known bool) { return s.state.Membership.Behind() }
-
-// HealedContent returns the number of damaged records of content that were replaced by copies of other nodes.
-func (s *Service) HealedContent() int64 { return s.state.Membership.Healed() }
 
 // blobChanged reports a blob that was created or written, see Config.Changed.
 func (s *Service) blobChanged(account, container, blob string) {
@@ -286,7 +300,7 @@ func (s *Service) Close() error {
 		s.done.Wait()
 		s.copies.Close()
 		s.sources.Close()
-		s.err = s.state.Close()
+		s.err = errors.Join(s.state.Close(), s.folder.Close())
 	})
 	return s.err
 }
@@ -294,6 +308,3 @@ func (s *Service) Close() error {
 // Ready returns nil if writes are accepted, and otherwise the reason: a sync has failed, and the database must be
 // opened again.
 func (s *Service) Ready() error { return s.state.Failed() }
-
-// Damages returns the number of reads since the start that failed because the database, or the content, is damaged.
-func (s *Service) Damages() (metadata, content int64) { return s.state.Damages() }

@@ -98,7 +98,7 @@ func TestSnapshotOfManyBlocks(t *testing.T) {
 	must(b.CreateSnapshot(ctx, nil))(t)
 	must(b.CommitBlockList(ctx, ids[:1], nil))(t)
 	_ = snap
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -97,7 +97,7 @@ func TestRetentionEnds(t *testing.T) {
 	f.advance(48 * time.Hour)
 	f.do("DELETE", "/box/b", "").want(t, 202, "")
 	f.advance(25 * time.Hour)
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 	f.do("PUT", "/box/a?comp=undelete", "").want(t, 404, "BlobNotFound")
@@ -127,10 +127,10 @@ func TestDeletePermanently(t *testing.T) {
 	// A container goes with all that is deleted in it.
 	f.do("DELETE", "/box/b", "").want(t, 202, "")
 	f.do("DELETE", "/box?restype=container", "").want(t, 202, "")
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if a := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); a.Blobs+a.Snapshots != 0 {
+	if a := must(f.parts.State.Maintenance.Audit(func(err error) { t.Error(err) }))(t); a.Blobs+a.Snapshots != 0 {
 		t.Errorf("%+v", a)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 func startVersioning(t testing.TB) *fixture {
@@ -238,7 +238,7 @@ func TestVersionsOfGrowingBlobs(t *testing.T) {
 			t.Errorf("%s differs", x.c.URL())
 		}
 	}
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 	// Both versions of an append blob share its content; each gives up its own part.
@@ -324,7 +324,7 @@ func TestLeaseAndVersions(t *testing.T) {
 func TestVersioningOnAndOff(t *testing.T) {
 	t.Parallel()
 	on := false
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: on}) })
+	f := startWith(t, func(c *blobhost.Config) { manage(c, accountprops.Blob{Versioning: on}) })
 	box := func() *container.Client { return f.service().NewContainerClient("box") }
 	must(box().Create(ctx, nil))(t)
 	put := func(s string) *string {
@@ -402,7 +402,7 @@ func TestVersionsAndSoftDelete(t *testing.T) {
 	// Retention ends.
 	must(must(b.WithVersionID(v1))(t).Delete(ctx, nil))(t)
 	f.advance(49 * time.Hour)
-	if err := f.svc.Clean(ctx); err != nil {
+	if err := f.parts.Clean(ctx); err != nil {
 		t.Fatal(err)
 	}
 	f.do("PUT", "/box/b?comp=undelete", "").want(t, 200, "") // an SDK would sign with the real time

@@ -10,15 +10,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 // A website's requests count against the limit of requests that are served at once.
 func TestStaticWebsiteIsLimited(t *testing.T) {
 	t.Parallel()
 	var common frontend.Common
-	f := startWith(t, func(c *blobsvc.Config) {
+	f := startWith(t, func(c *blobhost.Config) {
 		c.Limit = frontend.NewLimit(1)
 		common = c.Common
 	})

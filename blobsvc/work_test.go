@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/budget"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 )
 
 var nextMarker = regexp.MustCompile(`<NextMarker>([^<]+)</NextMarker>`)
@@ -35,7 +35,7 @@ func (f *fixture) pages(t *testing.T, path string) (names []string, pages, longe
 // A listing whose work ends answers a page with a marker, also if it has found nothing, and pages come to an end.
 func TestWorkEndsPages(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, func(c *blobsvc.Config) { c.Options.Work = time.Nanosecond })
+	f := startWith(t, func(c *blobhost.Config) { c.Options.Work = time.Nanosecond })
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	for i := range 300 {
 		f.do("PUT", fmt.Sprintf("/box/b%03d", i), "", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "n=1").want(t, 201, "")

@@ -22,6 +22,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 )
@@ -37,7 +39,7 @@ func TestGetUserDelegationKey(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	n := must(natsserver.Start(natsserver.Config{Log: log}))(t)
 	t.Cleanup(n.Close)
-	s := must(queuesvc.New(queuesvc.Config{Path: filepath.Join(t.TempDir(), "queues.db"),
+	s := must(service.Open(queuesvc.New, &queuehost.Config{Path: filepath.Join(t.TempDir(), "queues.db"),
 		Store: must(state.StoreOptions(t.Context(), n, log))(t), Common: frontend.Common{Accounts: auth.Development(),
 			OAuth: must(auth.NewOAuth(roles, issuer.Trust()))(t), Log: slog.New(slog.DiscardHandler)}}))(t)
 	t.Cleanup(func() { _ = s.Close() })

@@ -24,6 +24,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/clock"
@@ -90,7 +92,7 @@ func newFrontend(n *natsserver.Server, folder, address string, now func() time.T
 	if err != nil {
 		return nil, err
 	}
-	s, err := queuesvc.New(queuesvc.Config{Path: filepath.Join(folder, "queues.db"), Store: options,
+	s, err := service.Open(queuesvc.New, &queuehost.Config{Path: filepath.Join(folder, "queues.db"), Store: options,
 		Common: frontend.Common{Accounts: auth.Development(), Now: now,
 			Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {

@@ -39,8 +39,9 @@ var (
 	everyone     = auth.Need{Public: auth.Everyone}
 )
 
-// Operations returns the rows of the operations table, for the compatibility page.
-func Operations() []frontend.Row { return frontend.Rows(operations) }
+// Operations returns the names of the operations that the service has, as in the REST reference: "PutMessage". A name
+// is there once for each of its methods.
+func Operations() []string { return frontend.Names(operations) }
 
 // operations is the operations table of the Queue service: one row per operation of the REST reference and method.
 // https://learn.microsoft.com/rest/api/storageservices/queue-service-rest-api

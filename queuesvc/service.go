@@ -3,6 +3,7 @@ package queuesvc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,36 +12,96 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/queue"
-	"github.com/lazuli-storage/lazuli/internal/storage/replog"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Config configures a Queue service.
+// Config configures a Queue service. Either Folder or InMemory is required.
 type Config struct {
-	// Path is the file of all state: <data>/queues.db. Required. It is created if it does not exist.
-	Path string
-	// Store are the options of the file, with the log that it follows; see [state.StoreOptions]. The service sets
-	// Buckets.
-	Store store.Options
-	// Features are the analytics settings that may be enabled. The zero value refuses all.
-	Features properties.Features
-	// Common has accounts, clock and log. Accounts are required.
-	frontend.Common
+	// Folder is the data folder, which the service locks. It is created if it does not exist.
+	Folder string
+	// InMemory keeps nothing after Close: the state is in files without names, on a temporary file system.
+	InMemory bool
+	// Relaxed acknowledges writes before they are synced. They survive a crash of the process, not of the machine.
+	Relaxed bool
+	// Accounts are the keys of the storage accounts in base64, by the names of the accounts: 3 to 24 lower-case letters
+	// and digits. Nil is the development account devstoreaccount1 alone, whose key is public.
+	Accounts map[string]string
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Log is for messages that a person should see; nil is slog.Default().
+	Log *slog.Logger
+
+	hosted // what the server of this module sets in place of the fields above
 }
+
+type (
+	hosted = service.Slot[queuehost.Config]
+	parts  = service.Slot[queuehost.Parts]
+)
 
 // Service is the Queue service. It is safe for concurrent use.
 type Service struct {
+	parts
+
 	state      *state.Store
 	log        *slog.Logger
 	front      *frontend.Frontend[*Service, *call]
 	common     frontend.Common
 	now        func() time.Time
 	properties *properties.Registry
+	folder     *service.Folder    // nil in a server
+	nats       *natsserver.Server // has the log of the queues; nil in a server
 }
 
-// New opens the queues and returns when they can be used. Call Close after the last request.
+// New opens the queues and returns when they can be used. Call Close after the last request. It fails if another
+// process uses the folder, and if files that the folder had are missing or damaged; `lazuli fsck` says which.
 func New(c Config) (*Service, error) {
+	if host := service.Get(&c.hosted); host != nil {
+		return open(*host)
+	}
+	folder, common, err := service.Alone{Folder: c.Folder, InMemory: c.InMemory, Accounts: c.Accounts, Now: c.Now,
+		Log: c.Log}.Open()
+	if err != nil {
+		return nil, fmt.Errorf("queuesvc: %w", err)
+	}
+	s, nats, err := openAlone(folder, common, c.InMemory, c.Relaxed)
+	if err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	s.folder, s.nats = folder, nats
+	if err := folder.Record(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// openAlone opens the service with a log of its own, which a NATS server inside the process keeps.
+func openAlone(folder *service.Folder, common frontend.Common, inMemory, relaxed bool) (*Service, *natsserver.Server,
+	error) {
+	log := natsserver.Config{Log: common.Log}
+	if !inMemory {
+		log.Dir, log.Relaxed = folder.Queues(), relaxed
+	}
+	nats, err := natsserver.Start(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	options, err := state.StoreOptions(context.Background(), nats, common.Log)
+	if err == nil {
+		var s *Service
+		if s, err = open(queuehost.Config{Common: common, Path: folder.QueueState(), Store: options}); err == nil {
+			return s, nats, nil
+		}
+	}
+	nats.Close()
+	return nil, nil, err
+}
+
+// open opens the service with the configuration of a server.
+func open(c queuehost.Config) (*Service, error) {
 	if c.Path == "" || c.Accounts == nil {
 		return nil, errors.New("queuesvc: Config.Path and Config.Accounts are required")
 	}
@@ -75,6 +136,7 @@ func New(c Config) (*Service, error) {
 		Errors:     azureError,
 		Common:     c.Common,
 	})
+	service.Put(&s.parts, &queuehost.Parts{State: s.state, Properties: s.properties, Operations: frontend.Rows(operations)})
 	return s, nil
 }
 
@@ -89,32 +151,19 @@ func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
 
 // Ready returns nil if changes are accepted, and otherwise the reason: a sync of the file has failed, and it must be
 // opened again.
-func (s *Service) Ready() error { return s.Database().Failed() }
-
-// Damage returns the number of messages that cannot be read and were set aside, in the queues that have been used since
-// the start, and of queues that are not used because records of them were lost.
-func (s *Service) Damage() (messages, queues int) { return s.state.Damage() }
+func (s *Service) Ready() error { return s.state.Database().Failed() }
 
 // Handler serves the Queue service.
 func (s *Service) Handler() http.Handler { return s.front }
 
-// Replication returns the state of the log; ok is false for a service without one.
-func (s *Service) Replication() (r replog.Status, ok bool) { return s.Database().Replication() }
-
-// Snapshot puts a snapshot of the queues into their log, for nodes that join; see [store.DB.Snapshot].
-func (s *Service) Snapshot(ctx context.Context) error { return s.Database().Snapshot(ctx) }
-
-// Database returns the database, to be pinned with those of the other services.
-func (s *Service) Database() *store.DB { return s.state.Database() }
-
-// Size returns the size of the database on disk in bytes.
-func (s *Service) Size() (int64, error) { return s.Database().Size() }
-
-// Damages returns the number of reads since the start that failed because the file is damaged.
-func (s *Service) Damages() int64 { return s.Database().Damages() }
-
-// Close stops background work and closes the file. It may be called twice; the second call returns nil.
-func (s *Service) Close() error { return s.state.Close() }
+// Close stops background work and closes the files. It may be called twice.
+func (s *Service) Close() error {
+	err := s.state.Close()
+	if s.nats != nil { // after the state, which follows its log
+		s.nats.Close()
+	}
+	return errors.Join(err, s.folder.Close())
+}
 
 // policy returns a stored access policy of the queue in the request. It is the front-end's Policy.
 func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -45,7 +46,7 @@ func TestBatchRoles(t *testing.T) {
 	check.OK(t, err)
 	oauth, err := auth.NewOAuth(roles, issuer.Trust())
 	check.OK(t, err)
-	f := start(t, func(c *Config) { c.OAuth = oauth })
+	f := start(t, func(c *tablehost.Config) { c.OAuth = oauth })
 	for _, name := range []string{"people", "other"} {
 		add(t, f.table(name), "p", "there", "A", 1)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -290,7 +291,7 @@ func TestBatchQueryStaysInItsAccount(t *testing.T) {
 	development := auth.Development().Get(auth.DevelopmentAccount)
 	accounts, err := auth.NewAccounts(*development, auth.Account{Name: "victim", Keys: development.Keys})
 	check.OK(t, err)
-	f := start(t, func(c *Config) {
+	f := start(t, func(c *tablehost.Config) {
 		c.Accounts = accounts
 		c.Options.PathStyle = true
 	})

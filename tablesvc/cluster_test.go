@@ -16,19 +16,20 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 
 // onLog makes a service a node of a cluster.
-func onLog(t *testing.T, c *natscluster.Cluster, server int) func(*Config) {
+func onLog(t *testing.T, c *natscluster.Cluster, server int) func(*tablehost.Config) {
 	t.Helper()
 	log, err := replog.Open(t.Context(),
 		replog.Config{Conn: c.Conn(t, server), Name: "tables", Replicas: c.Size(), Node: fmt.Sprint("n", server),
 			Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	check.OK(t, err)
-	return func(c *Config) {
+	return func(c *tablehost.Config) {
 		c.Store.Relaxed, c.Store.Log = false, log
 		c.Board = longpoll.NewBoard()
 	}
@@ -75,7 +76,7 @@ func TestNodesShareTablesAndEntities(t *testing.T) {
 func TestETagsDifferAlthoughClocksDiffer(t *testing.T) {
 	t.Parallel()
 	c := natscluster.Start(t, 1)
-	ahead := func(c *Config) { c.Now = func() time.Time { return time.Now().Add(10 * time.Minute) } }
+	ahead := func(c *tablehost.Config) { c.Now = func() time.Time { return time.Now().Add(10 * time.Minute) } }
 	a, b := start(t, onLog(t, c, 0), ahead), start(t, onLog(t, c, 0))
 	table, other := a.table("shared"), b.sdk.NewClient("shared")
 	entity := []byte(`{"PartitionKey":"p","RowKey":"r"}`)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 // serveChild serves a file durably and prints its address, until it is killed or its parent, which holds the other end
 // of its standard input, is gone.
 func serveChild(path string) {
-	svc, err := New(Config{Path: path,
+	svc, err := open(tablehost.Config{Path: path,
 		Common: frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		fmt.Println(err)

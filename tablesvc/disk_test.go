@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
@@ -18,7 +19,7 @@ import (
 func TestFailedSyncEndsReadiness(t *testing.T) {
 	t.Parallel()
 	fsys := &faultdisk.FS{}
-	s, err := New(Config{Path: filepath.Join(t.TempDir(), "tables.db"), Store: store.Options{FS: fsys},
+	s, err := open(tablehost.Config{Path: filepath.Join(t.TempDir(), "tables.db"), Store: store.Options{FS: fsys},
 		Common: frontend.Common{Accounts: auth.Development()}})
 	check.OK(t, err)
 	check.OK(t, s.state.CreateTable("devstoreaccount1", "before", time.Now()))

@@ -1,6 +1,16 @@
-// Package tablesvc is the Table service: tables, entities, queries and entity group transactions.
+// Package tablesvc is the Table service: tables, entities, queries and entity group transactions, as an [http.Handler]
+// with its data folder. Clients are those of Azure: the Azure SDKs, or package tables.
 //
-// # Where to start
+//	service, err := tablesvc.New(tablesvc.Config{Folder: "data"})
+//	defer service.Close()
+//	err = http.ListenAndServe("127.0.0.1:10002", service.Handler())
+//
+// A write is on disk before it is acknowledged. Requests name the account in the path, or as the first label of the
+// host's name. Package server runs all three services in one folder, with settings for each account, bearer tokens,
+// metrics, backups and clusters; package lazulitest runs them in tests. docs/tables.md lists what works and what
+// differs from Azure.
+//
+// # Where to start in the source
 //
 // operations.go has a row for each operation of the REST reference; each row names its handler. A handler parses its
 // request, calls the state, and renders the answer. errors.go maps the errors of the state to those of the protocol.

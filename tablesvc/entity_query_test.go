@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"pgregory.net/rapid"
 
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -188,7 +189,7 @@ func TestExplain(t *testing.T) {
 // A query whose work ends answers a page with a continuation, also if it has found nothing, and pages come to an end.
 func TestWorkEndsPages(t *testing.T) {
 	t.Parallel()
-	f := start(t, func(c *Config) { c.Options.Work = time.Nanosecond })
+	f := start(t, func(c *tablehost.Config) { c.Options.Work = time.Nanosecond })
 	client := f.table("people")
 	fill(t, client, "p", 1200, "x")
 	for _, tc := range []struct {

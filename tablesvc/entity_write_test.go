@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -253,7 +254,7 @@ func TestDeleteEntity(t *testing.T) {
 func TestTimestampAdvances(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	f := start(t, func(c *Config) { c.Now = func() time.Time { now = now.Add(-time.Second); return now } })
+	f := start(t, func(c *tablehost.Config) { c.Now = func() time.Time { now = now.Add(-time.Second); return now } })
 	client := f.table("people")
 	last := add(t, client, "p", "r")
 	for range 20 {
@@ -274,7 +275,7 @@ func TestTimestampAdvances(t *testing.T) {
 func TestETagsOfSuccessors(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	f := start(t, func(c *Config) { c.Now = func() time.Time { return now } })
+	f := start(t, func(c *tablehost.Config) { c.Now = func() time.Time { return now } })
 	client := f.table("people")
 	first := add(t, client, "p", "r")
 	_, err := client.DeleteEntity(ctx, "p", "r", nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -57,7 +58,7 @@ func (p feedPage) want(t *testing.T, known bool, changes ...string) feedPage {
 func TestFeed(t *testing.T) {
 	t.Parallel()
 	board := longpoll.NewBoard()
-	f := start(t, func(c *Config) { c.Board = board })
+	f := start(t, func(c *tablehost.Config) { c.Board = board })
 	table := f.table("Orders")
 	row := func(pk, rk string) []byte {
 		return []byte(fmt.Sprintf(`{"PartitionKey":%q,"RowKey":%q,"N":1}`, pk, rk))
@@ -199,7 +200,7 @@ func TestReadersDoNotBeginTheFeed(t *testing.T) {
 func TestQueryWaits(t *testing.T) {
 	t.Parallel()
 	board := longpoll.NewBoard()
-	f := start(t, func(c *Config) { c.Board = board })
+	f := start(t, func(c *tablehost.Config) { c.Board = board })
 	table := f.table("Orders")
 	put := func(status string) {
 		t.Helper()

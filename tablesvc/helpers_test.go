@@ -24,6 +24,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -42,22 +43,22 @@ type fixture struct {
 var ctx = context.Background()
 
 // start runs a service of its own for the test. When the test ends, the service's file is checked.
-func start(t testing.TB, options ...func(*Config)) *fixture {
+func start(t testing.TB, options ...func(*tablehost.Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, path: filepath.Join(t.TempDir(), "tables.db")}
 	f.open(options...)
 	return f
 }
 
-func (f *fixture) open(options ...func(*Config)) {
+func (f *fixture) open(options ...func(*tablehost.Config)) {
 	t := f.t
 	t.Helper()
-	c := Config{Path: f.path, Store: store.Options{Relaxed: true},
+	c := tablehost.Config{Path: f.path, Store: store.Options{Relaxed: true},
 		Common: frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}}
 	for _, o := range options {
 		o(&c)
 	}
-	svc, err := New(c)
+	svc, err := open(c)
 	if err != nil {
 		t.Fatal(err)
 	}

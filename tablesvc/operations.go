@@ -91,5 +91,6 @@ var operations = []frontend.Operation[*Service, *call]{
 		Do: (*Service).entityGroupTransaction},
 }
 
-// Operations returns the operations table, for the compatibility page and metrics.
-func Operations() []frontend.Row { return frontend.Rows(operations) }
+// Operations returns the names of the operations that the service has, as in the REST reference: "InsertEntity". A name
+// is there once for each of its methods.
+func Operations() []string { return frontend.Names(operations) }

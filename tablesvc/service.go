@@ -1,8 +1,8 @@
 package tablesvc
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,35 +11,73 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/table"
-	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Config configures a service.
+// Config configures a Table service. Either Folder or InMemory is required.
 type Config struct {
-	// Path is the file of all state: <data>/tables.db. Required. It is created if it does not exist.
-	Path string
-	// Store are the options of the file, such as durability. The service sets Buckets.
-	Store store.Options
-	// Features are the service properties, beside CORS rules, that the program honours: writers of logs and metrics read
-	// them with [Service.ServiceProperties]. Set Table Service Properties answers 501 to any other.
-	Features properties.Features
-	// Common are accounts, clock and log.
-	frontend.Common
+	// Folder is the data folder, which the service locks. It is created if it does not exist.
+	Folder string
+	// InMemory keeps nothing after Close: the state is in files without names, on a temporary file system.
+	InMemory bool
+	// Relaxed acknowledges writes before they are synced. They survive a crash of the process, not of the machine.
+	Relaxed bool
+	// Accounts are the keys of the storage accounts in base64, by the names of the accounts: 3 to 24 lower-case letters
+	// and digits. Nil is the development account devstoreaccount1 alone, whose key is public.
+	Accounts map[string]string
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Log is for messages that a person should see; nil is slog.Default().
+	Log *slog.Logger
+
+	hosted // what the server of this module sets in place of the fields above
 }
+
+type (
+	hosted = service.Slot[tablehost.Config]
+	parts  = service.Slot[tablehost.Parts]
+)
 
 // Service is the Table service. It is safe for concurrent use.
 type Service struct {
+	parts
+
 	state      *state.Store
 	front      *frontend.Frontend[*Service, *call]
 	properties *properties.Registry
 	common     frontend.Common
 	now        func() time.Time
+	folder     *service.Folder // nil in a server
 }
 
-// New opens the service's file and starts its background work. Call Close after the last request.
+// New opens the service's file and starts its background work. Call Close after the last request. It fails if another
+// process uses the folder, and if files that the folder had are missing or damaged; `lazuli fsck` says which.
 func New(c Config) (*Service, error) {
+	if host := service.Get(&c.hosted); host != nil {
+		return open(*host)
+	}
+	folder, common, err := service.Alone{Folder: c.Folder, InMemory: c.InMemory, Accounts: c.Accounts, Now: c.Now,
+		Log: c.Log}.Open()
+	if err != nil {
+		return nil, fmt.Errorf("tablesvc: %w", err)
+	}
+	s, err := open(tablehost.Config{Common: common, Path: folder.Tables(),
+		Store: store.Options{Relaxed: c.Relaxed, Ephemeral: c.InMemory, Logger: c.Log}})
+	if err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	s.folder = folder
+	if err := folder.Record(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// open opens the service with the configuration of a server.
+func open(c tablehost.Config) (*Service, error) {
 	if c.Path == "" || c.Accounts == nil {
 		return nil, errors.New("tablesvc: Config.Path and Config.Accounts are required")
 	}
@@ -73,6 +111,7 @@ func New(c Config) (*Service, error) {
 		Errors:     azureError,
 		Common:     c.Common,
 	})
+	service.Put(&s.parts, &tablehost.Parts{State: s.state, Properties: s.properties, Operations: frontend.Rows(operations)})
 	return s, nil
 }
 
@@ -84,15 +123,6 @@ func (s *Service) follower() state.Follower {
 	}
 }
 
-// Database returns the database, to be pinned with those of the other services.
-func (s *Service) Database() *store.DB { return s.state.Database() }
-
-// Replication returns the state of the replicated log; ok is false for a service of a single machine.
-func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }
-
-// Snapshot puts a snapshot of the tables into their replicated log, for nodes that join; see [store.DB.Snapshot].
-func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
-
 // Handler serves the Table service.
 func (s *Service) Handler() http.Handler { return s.front }
 
@@ -100,17 +130,8 @@ func (s *Service) Handler() http.Handler { return s.front }
 // again.
 func (s *Service) Ready() error { return s.state.Failed() }
 
-// Damages returns the number of reads since the start that failed because the file is damaged.
-func (s *Service) Damages() int64 { return s.state.Damages() }
-
-// Size returns the size of the database on disk in bytes.
-func (s *Service) Size() (int64, error) { return s.state.Size() }
-
-// Commits returns how many groups of writes were committed, and the writes in them.
-func (s *Service) Commits() (groups, updates int64) { return s.state.Commits() }
-
-// Close ends background work and closes the file. It may be called twice; the second call returns nil.
-func (s *Service) Close() error { return s.state.Close() }
+// Close ends background work and closes the files. It may be called twice.
+func (s *Service) Close() error { return errors.Join(s.state.Close(), s.folder.Close()) }
 
 // admit keeps the caller's identity in the call and refuses anonymous callers. It is the front-end's Admit.
 func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {

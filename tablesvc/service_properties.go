@@ -7,12 +7,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 )
 
-// ServiceProperties returns the properties that were last set for an account, for the writers of logs and metrics.
-// The caller must not change it.
-func (s *Service) ServiceProperties(account string) *properties.Properties {
-	return s.properties.Of(account)
-}
-
 // changeProperties replaces the service properties of an account.
 func (s *Service) changeProperties(_ context.Context, account string,
 	change func([]byte) (*properties.Properties, []byte, error)) error {

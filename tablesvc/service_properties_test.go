@@ -30,10 +30,10 @@ func TestConcurrentSetServicePropertiesKeepMemoryAndFileAlike(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		inMemory := f.svc.ServiceProperties(auth.DevelopmentAccount).CORS[0].MaxAgeInSeconds
+		inMemory := f.svc.properties.Of(auth.DevelopmentAccount).CORS[0].MaxAgeInSeconds
 		check.OK(t, f.svc.Close())
 		f.open()
-		if stored := f.svc.ServiceProperties(auth.DevelopmentAccount).CORS[0].MaxAgeInSeconds; inMemory != stored {
+		if stored := f.svc.properties.Of(auth.DevelopmentAccount).CORS[0].MaxAgeInSeconds; inMemory != stored {
 			t.Fatalf("round %d: memory has the rule with the age %d, the file %d", round, inMemory, stored)
 		}
 	}

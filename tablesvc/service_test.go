@@ -10,12 +10,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func TestSetTableServiceProperties(t *testing.T) {
 	t.Parallel()
-	f := start(t, func(c *Config) { c.Features = properties.Features{Logging: true} })
+	f := start(t, func(c *tablehost.Config) { c.Features = properties.Features{Logging: true} })
 	_, err := f.sdk.SetProperties(ctx, aztables.ServiceProperties{
 		Logging: &aztables.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(true), Write: to.Ptr(true), Delete: to.Ptr(true),
 			RetentionPolicy: &aztables.RetentionPolicy{Enabled: to.Ptr(true), Days: to.Ptr(int32(5))}},
@@ -26,7 +27,7 @@ func TestSetTableServiceProperties(t *testing.T) {
 	check.OK(t, err)
 	checkFields := func() {
 		t.Helper()
-		p := f.svc.ServiceProperties("devstoreaccount1")
+		p := f.svc.properties.Of("devstoreaccount1")
 		if !p.Logging.Read || p.Logging.Retention.Days != 5 || len(p.CORS) != 1 || p.CORS[0].MaxAgeInSeconds != 60 {
 			t.Errorf("properties are %+v", p)
 		}
@@ -67,7 +68,7 @@ func TestGetTableServiceProperties(t *testing.T) {
 func TestGetTableServiceStats(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
-	f := start(t, func(c *Config) { c.Now = func() time.Time { return now } })
+	f := start(t, func(c *tablehost.Config) { c.Now = func() time.Time { return now } })
 	f.send("GET", "/?restype=service&comp=stats", nil, "").want(t, "400 InvalidQueryParameterValue")
 	r := f.send("GET", "-secondary/?restype=service&comp=stats", nil, "").want(t, "200")
 	if !strings.Contains(r.body, "<Status>live</Status><LastSyncTime>"+now.UTC().Format(http.TimeFormat)) {

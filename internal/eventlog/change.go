@@ -19,6 +19,9 @@ var ErrRecord = errors.New("event log: damaged record")
 // MaxRequestID is the maximum length of a stored client request ID, in bytes.
 const MaxRequestID = 256
 
+// FlushWithClose is the operation of a flush that says that a file is written completely; see Origin.Operation.
+const FlushWithClose = "FlushWithClose"
+
 // Origin is the origin of a change. The zero value is background work.
 type Origin struct {
 	// Operation is the name of the operation in the REST reference.

@@ -181,7 +181,8 @@ type replicated interface {
 
 // logs are the services with a replicated log, by the names of the logs.
 func (o *services) logs() map[string]replicated {
-	return map[string]replicated{"tables": o.tables, "blobs": o.blobs, "queues": o.queues}
+	return map[string]replicated{"tables": o.tables.State, "blobs": o.blobs.State.Membership,
+		"queues": o.queues.State.Database()}
 }
 
 // logsReady returns why the node's state lags behind the cluster's, nil if it does not. Content of blobs that the node

@@ -55,8 +55,9 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(clusterNodes, float64(v.Connected))
 	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
 	if open != nil {
-		gauge(contentMissing, missingContent(open.blobs.MissingContent()))
-		out <- prometheus.MustNewConstMetric(contentHealed, prometheus.CounterValue, float64(open.blobs.HealedContent()))
+		content := open.blobs.State.Membership
+		gauge(contentMissing, missingContent(content.Behind()))
+		out <- prometheus.MustNewConstMetric(contentHealed, prometheus.CounterValue, float64(content.Healed()))
 	}
 	for peer, offset := range v.Clocks {
 		gauge(clusterClock, offset.Seconds(), peer)

@@ -18,9 +18,9 @@ func (s *Server) Damage() (d Damage, ok bool) {
 	if open == nil {
 		return Damage{}, false
 	}
-	d.TableReads = open.tables.Damages()
-	d.BlobReads, d.ContentReads = open.blobs.Damages()
-	d.MessagesSetAside, d.Queues = open.queues.Damage()
+	d.TableReads = open.tables.State.Damages()
+	d.BlobReads, d.ContentReads = open.blobs.State.Damages()
+	d.MessagesSetAside, d.Queues = open.queues.State.Damage()
 	return d, true
 }
 

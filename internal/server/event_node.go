@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
-	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
+	blobstate "github.com/lazuli-storage/lazuli/internal/state/blob"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // work, delivers the events of all. Every node logs the events of its own requests. After the worker has stopped,
 // another node takes over within half a minute, and delivers again what was not noted as delivered.
 type eventNode struct {
-	log     eventLog
+	blobs   *blobstate.Store // has the event log, and says which node is the worker
 	changes *changes.Recorder
 	start   func() (*events.Manager, error)
 	manager *atomic.Pointer[events.Manager] // set while this node delivers
@@ -34,13 +34,6 @@ type eventNode struct {
 	changed chan struct{} // a subscription was changed
 	loaded  time.Time     // when the subscriptions were last read
 	failing bool          // the last check failed
-}
-
-// eventLog is the part of the Blob service that an eventNode uses.
-type eventLog interface {
-	EventLog() *eventlog.Log
-	ClaimWork(now time.Time) (bool, error)
-	Worker() string
 }
 
 // Subscribed makes the node read the subscriptions again.
@@ -70,7 +63,7 @@ func (n *eventNode) run(ctx context.Context) {
 
 // step starts or stops the delivery.
 func (n *eventNode) step() error {
-	mine, err := n.log.ClaimWork(n.now())
+	mine, err := n.blobs.Membership.Claim(n.now())
 	if err != nil {
 		n.stop() // another node may take over
 		return err
@@ -86,12 +79,12 @@ func (n *eventNode) step() error {
 		n.logger.Info("this node delivers the events of the cluster", "subscriptions", len(m.List()))
 	case !mine && running:
 		n.stop()
-		n.logger.Info("another node delivers the events of the cluster", "worker", n.log.Worker())
+		n.logger.Info("another node delivers the events of the cluster", "worker", n.blobs.Membership.Worker())
 	}
 	if mine || time.Since(n.loaded) < eventReload {
 		return nil
 	}
-	if err := events.Record(n.changes, n.log.EventLog()); err != nil {
+	if err := events.Record(n.changes, n.blobs.EventLog()); err != nil {
 		return err
 	}
 	n.loaded = time.Now()
@@ -125,7 +118,7 @@ func (s *Server) startEvents(o *services, n *eventNode) error {
 		return err
 	}
 	if err := s.whenElected(context.Background(),
-		func() error { return events.Record(n.changes, n.log.EventLog()) }); err != nil {
+		func() error { return events.Record(n.changes, n.blobs.EventLog()) }); err != nil {
 		return err
 	}
 	n.loaded = time.Now()
@@ -149,8 +142,8 @@ func (s *Server) EventsElsewhere() error {
 	if open == nil || !s.config.Events || !s.sharesBlobs() || open.events.Load() != nil {
 		return nil
 	}
-	worker := open.blobs.Worker()
-	if worker == "" || worker == open.blobs.Node() {
+	worker := open.blobs.State.Membership.Worker()
+	if worker == "" || worker == open.blobs.State.Membership.Name() {
 		return errNoEventNode
 	}
 	name, _, _ := strings.Cut(worker, ".")

@@ -70,9 +70,9 @@ func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 	}
 	// The content is held before the databases are pinned. In the other order, content that a pin refers to could be
 	// freed in between.
-	release = m.open.blobs.Hold()
-	databases := map[string]*store.DB{"tables": m.open.tables.Database(), "queues": m.open.queues.Database(),
-		"blobs": m.open.blobs.Database()}
+	release = m.open.blobs.State.Hold()
+	databases := map[string]*store.DB{"tables": m.open.tables.State.Database(), "queues": m.open.queues.State.Database(),
+		"blobs": m.open.blobs.State.Database()}
 	var list []*store.DB
 	for _, name := range backup.Databases {
 		list = append(list, databases[name])
@@ -119,5 +119,5 @@ func (m *Moment) Contents(ctx context.Context, held func(extent.Window) []extent
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.stop, cancel)()
-	return m.open.blobs.BackupContent(ctx, m.pins["blobs"], held, emit)
+	return m.open.blobs.State.BackupContent(ctx, m.pins["blobs"], held, emit)
 }

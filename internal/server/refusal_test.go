@@ -16,16 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/operations"
 	"github.com/lazuli-storage/lazuli/internal/test/signer"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // sender sends requests as the simplest clients do: the head, the whole body, and only then it reads.
@@ -263,8 +261,7 @@ func TestRefusedCredentialsOfEveryOperation(t *testing.T) {
 	paths := map[frontend.Level]string{"service": "/", "container": "/box", "blob": "/box/thing", "queue": "/line",
 		"messages": "/line/messages", "message": "/line/messages/1", "batch": "/$batch", "tables": "/Tables",
 		"one table": "/Tables('Tab')", "table": "/Tab", "filesystem": "/box", "path": "/box/thing"}
-	tables := map[wire.Service][]frontend.Row{wire.Blob: blobsvc.Operations(), wire.Queue: queuesvc.Operations(),
-		wire.Table: tablesvc.Operations(), wire.DataLake: blobsvc.LakeOperations()}
+	tables := operations.Tables(t)
 	overHTTPAndHTTPS(t, func(t *testing.T, s sender) {
 		for service, rows := range tables {
 			for _, row := range rows {

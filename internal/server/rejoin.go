@@ -50,11 +50,11 @@ func (o *services) lost() map[string]error {
 		var damages int64
 		switch name {
 		case "tables":
-			damages = o.tables.Damages()
+			damages = o.tables.State.Damages()
 		case "queues":
-			damages = o.queues.Damages()
+			damages = o.queues.State.Database().Damages()
 		default:
-			damages, _ = o.blobs.Damages()
+			damages, _ = o.blobs.State.Damages()
 		}
 		st, ok := svc.Replication()
 		switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +22,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
+	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
@@ -30,9 +35,9 @@ var errNotOpen = errors.New("the services are not open")
 
 // services are the three services with their state in one data folder.
 type services struct {
-	tables *tablesvc.Service
-	blobs  *blobsvc.Service
-	queues *queuesvc.Service
+	tables tables
+	blobs  blobs
+	queues queues
 	events atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
 	// recorder records changes of queues and tables for the event log.
 	recorder *changes.Recorder
@@ -42,6 +47,22 @@ type services struct {
 	board   *longpoll.Board // where requests wait for changes
 	closers []func() error  // in order of start; closed in reverse
 }
+
+// A service is what clients reach, with the parts that the server works on itself.
+type (
+	tables struct {
+		*tablesvc.Service
+		*tablehost.Parts
+	}
+	blobs struct {
+		*blobsvc.Service
+		*blobhost.Parts
+	}
+	queues struct {
+		*queuesvc.Service
+		*queuehost.Parts
+	}
+)
 
 func (o *services) handler(svc wire.Service) http.Handler {
 	switch svc {
@@ -128,11 +149,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Settings: func(svc wire.Service, account string) *properties.Properties {
 			switch svc {
 			case wire.Blob:
-				return o.blobs.ServiceProperties(account)
+				return o.blobs.Properties.Of(account)
 			case wire.Queue:
-				return o.queues.ServiceProperties(account)
+				return o.queues.Properties.Of(account)
 			default:
-				return o.tables.ServiceProperties(account)
+				return o.tables.Properties.Of(account)
 			}
 		},
 		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
@@ -152,11 +173,12 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.Clustered() {
-		member.AddReport("tables", func() any { return logReport(o.tables) })
-		member.AddReport("queues", func() any { return logReport(o.queues) })
+		logs := o.logs()
+		member.AddReport("tables", func() any { return logReport(logs["tables"]) })
+		member.AddReport("queues", func() any { return logReport(logs["queues"]) })
 		member.AddReport("blobs", func() any {
-			r := logReport(o.blobs)
-			if missing, known := o.blobs.MissingContent(); known {
+			r := logReport(logs["blobs"])
+			if missing, known := o.blobs.State.Membership.Behind(); known {
 				r.Missing = &missing
 			}
 			return r
@@ -168,8 +190,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
 	if c.Events {
 		o.recorder = common.Changes
-		node.log, node.changes, node.start = o.blobs, common.Changes, func() (*events.Manager, error) {
-			return events.Start(events.Config{Log: o.blobs.EventLog(), Blob: o.blobs.Handler(), Queue: o.queues.Handler(),
+		node.blobs, node.changes, node.start = o.blobs.State, common.Changes, func() (*events.Manager, error) {
+			return events.Start(events.Config{Log: o.blobs.State.EventLog(), Blob: o.blobs.Handler(), Queue: o.queues.Handler(),
 				Changes: common.Changes, Hosts: c.EventHosts,
 				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now,
 				Logger: c.Log})
@@ -203,41 +225,52 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 	}
 	start("Table", func() error {
 		options, err := s.tableOptions(ctx, nats)
+		if err != nil {
+			return err
+		}
+		svc, err := service.Open(tablesvc.New, &tablehost.Config{Common: common, Path: s.dir.Tables(), Features: features,
+			Store: options})
 		if err == nil {
-			o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features,
-				Store: options})
+			o.tables = tables{svc, service.Get(svc)}
 		}
 		return err
 	})
 	start("Blob", func() error {
 		cluster, err := s.blobCluster(ctx, nats, o.node)
+		if err != nil {
+			return err
+		}
+		svc, err := service.Open(blobsvc.New, &blobhost.Config{Common: common, Path: s.dir.Blobs(),
+			Extents: s.dir.Extents(), Features: features, ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged,
+			Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events,
+			EventLogged: o.wakeEvents, Subscribed: node.Subscribed, Cluster: cluster})
 		if err == nil {
-			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(),
-				Features:  features,
-				ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed &&
-					cluster == nil, Ephemeral: c.InMemory,
-				LogEvents: c.Events, EventLogged: o.wakeEvents, Subscribed: node.Subscribed, Cluster: cluster})
+			o.blobs = blobs{svc, service.Get(svc)}
 		}
 		return err
 	})
 	start("Queue", func() error {
 		options, err := s.queueOptions(ctx, nats)
+		if err != nil {
+			return err
+		}
+		svc, err := service.Open(queuesvc.New, &queuehost.Config{Common: common, Path: s.dir.QueueState(),
+			Features: features, Store: options})
 		if err == nil {
-			o.queues, err = queuesvc.New(queuesvc.Config{Common: common, Path: s.dir.QueueState(), Features: features,
-				Store: options})
+			o.queues = queues{svc, service.Get(svc)}
 		}
 		return err
 	})
 	// The closers are added here, not where each service is opened: the three goroutines would race for the list. After
 	// an error, the caller closes those that were opened.
 	err := g.Wait()
-	if o.tables != nil {
+	if o.tables.Service != nil {
 		o.closers = append(o.closers, o.tables.Close)
 	}
-	if o.blobs != nil {
+	if o.blobs.Service != nil {
 		o.closers = append(o.closers, o.blobs.Close)
 	}
-	if o.queues != nil {
+	if o.queues.Service != nil {
 		o.closers = append(o.closers, o.queues.Close)
 	}
 	return err
@@ -271,12 +304,6 @@ func (s *Server) observers(observe func(*wire.Request, frontend.Outcome)) func(*
 }
 
 // operationNames returns the names of all operations of the three services.
-func operationNames() (names []string) {
-	for _, rows := range [][]frontend.Row{tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations(),
-		blobsvc.LakeOperations()} {
-		for _, row := range rows {
-			names = append(names, row.Name)
-		}
-	}
-	return names
+func operationNames() []string {
+	return slices.Concat(tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations(), blobsvc.LakeOperations())
 }

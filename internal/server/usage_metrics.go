@@ -92,13 +92,13 @@ func (c *usageCollector) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
-	if n, err := open.tables.Size(); err == nil {
+	if n, err := open.tables.State.Size(); err == nil {
 		gauge(storageBytes, float64(n), "tables")
 	}
-	groups, updates := open.tables.Commits()
+	groups, updates := open.tables.State.Commits()
 	count(commitGroups, groups, "tables")
 	count(commitWrites, updates, "tables")
-	if u, err := open.blobs.Usage(); err == nil {
+	if u, err := open.blobs.State.Maintenance.Usage(); err == nil {
 		gauge(storageBytes, float64(u.Metadata), "blobs")
 		gauge(storageBytes, float64(u.Content), "content")
 		count(commitGroups, u.Groups, "blobs")
@@ -161,7 +161,7 @@ func (c *usageCollector) renew() {
 		c.bytes = folderSize(c.s.dir.Queues())
 	}
 	if open := c.s.services.Load(); open != nil {
-		if n, err := open.queues.Size(); err == nil {
+		if n, err := open.queues.State.Database().Size(); err == nil {
 			c.bytes += n
 		}
 	}

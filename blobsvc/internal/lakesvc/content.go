@@ -6,6 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
@@ -111,9 +112,6 @@ func (s *Service) appendPath(c *call) error {
 	return c.Status(http.StatusAccepted)
 }
 
-// FlushWithClose is the operation of events about files that are written completely.
-const FlushWithClose = "FlushWithClose"
-
 // flushPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) flushPath(c *call) error {
 	if err := noContent(c); err != nil {
@@ -142,7 +140,7 @@ func (s *Service) flushPath(c *call) error {
 		return err
 	}
 	if closes {
-		w.Origin.Operation = FlushWithClose
+		w.Origin.Operation = eventlog.FlushWithClose
 	}
 	if w.If.IfNoneMatch == "*" {
 		return wire.ErrNotModified // recorded

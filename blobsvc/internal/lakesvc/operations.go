@@ -37,6 +37,9 @@ var creating = []frontend.Touch{endpoint.OverwritesIt, endpoint.ReplacesList, en
 // the parameter action, and comp where the REST reference has that; Restype is the parameter resource.
 func Operations() []frontend.Row { return frontend.Rows(operations) }
 
+// OperationNames returns the names in the operations table.
+func OperationNames() []string { return frontend.Names(operations) }
+
 // operations is the operations table of the dfs endpoint.
 // https://learn.microsoft.com/rest/api/storageservices/data-lake-storage-gen2
 var operations = []op{

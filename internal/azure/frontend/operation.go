@@ -167,6 +167,15 @@ type Row struct {
 	Touches       []Touch
 }
 
+// Names returns the names of the rows of a table, in its order.
+func Names[S, C any](operations []Operation[S, C]) []string {
+	names := make([]string, len(operations))
+	for i, o := range operations {
+		names[i] = o.Name
+	}
+	return names
+}
+
 // Rows returns the rows of a table without handlers.
 func Rows[S, C any](operations []Operation[S, C]) []Row {
 	rows := make([]Row, len(operations))

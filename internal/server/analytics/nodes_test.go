@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
@@ -24,14 +22,9 @@ import (
 // Nodes of a cluster write to the same rows and log blobs: sums are added up, and no blob replaces another one.
 func TestNodesAddUp(t *testing.T) {
 	t.Parallel()
-	common := frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}
-	dir := t.TempDir()
-	tables := check.Must(tablesvc.New(
-		tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"), Store: store.Options{Relaxed: true}}))(t)
+	tables := check.Must(tablesvc.New(tablesvc.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(func() { check.OK(t, tables.Close()) })
-	blobs := check.Must(blobsvc.New(
-		blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
-			ScopeKeys: filepath.Join(dir, "keys"), Relaxed: true}))(t)
+	blobs := check.Must(blobsvc.New(blobsvc.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(func() { check.OK(t, blobs.Close()) })
 
 	settings := &properties.Properties{Logging: properties.Logging{Version: "1.0", Read: true},

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	blobrecord "github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
@@ -47,7 +46,7 @@ var blobTypes = map[string]string{
 // creators are the operations whose creation of a blob is an event. An undeleted blob is an event of the change feed
 // only. A file of a tree is created empty, and FlushWithClose says that it is complete.
 var creators = []string{"PutBlob", "PutBlobFromURL", "PutBlockList", "CopyBlob", "CopyBlobFromURL",
-	"IncrementalCopyBlob", "PathCreate", blobsvc.FlushWithClose}
+	"IncrementalCopyBlob", "PathCreate", eventlog.FlushWithClose}
 
 // apis are the names that Event Grid has for operations on files, and on directories.
 var apis = map[string][2]string{
@@ -134,7 +133,7 @@ func ofBlob(b *blobrecord.Event) (e Event, ok bool) {
 			d.Recursive = strconv.FormatBool(b.Recursive)
 		}
 	case BlobCreated:
-		if b.Operation == "PathCreate" || b.Operation == blobsvc.FlushWithClose {
+		if b.Operation == "PathCreate" || b.Operation == eventlog.FlushWithClose {
 			d.ContentOffset = &b.Length
 		}
 		d.ETag, d.AccessTier = b.ETag.HexETag(), b.Tier

@@ -21,9 +21,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
+	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/operations"
 	"github.com/lazuli-storage/lazuli/internal/test/signer"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
@@ -45,11 +50,7 @@ type fixture struct {
 	otherKey auth.Key // of the other account
 }
 
-var (
-	services = []wire.Service{wire.Blob, wire.DataLake, wire.Queue, wire.Table}
-	tables   = map[wire.Service][]frontend.Row{wire.Blob: blobsvc.Operations(), wire.Queue: queuesvc.Operations(),
-		wire.Table: tablesvc.Operations(), wire.DataLake: blobsvc.LakeOperations()}
-)
+var services = []wire.Service{wire.Blob, wire.DataLake, wire.Queue, wire.Table}
 
 // of is the service of an endpoint, for which its tokens are signed.
 func of(endpoint wire.Service) wire.Service {
@@ -92,11 +93,11 @@ func buildIn(t testing.TB) (_ *fixture, dir string) {
 	common := frontend.Common{Accounts: accounts, OAuth: oauth, Log: slog.New(slog.DiscardHandler)}
 
 	check.OK(t, os.Mkdir(filepath.Join(dir, "extents"), 0o700))
-	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"),
+	blobs, err := service.Open(blobsvc.New, &blobhost.Config{Common: common, Path: filepath.Join(dir, "blobs.db"),
 		Extents: filepath.Join(dir, "extents"), Relaxed: true})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = blobs.Close() })
-	tabs, err := tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"),
+	tabs, err := service.Open(tablesvc.New, &tablehost.Config{Common: common, Path: filepath.Join(dir, "tables.db"),
 		Store: store.Options{Relaxed: true}})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = tabs.Close() })
@@ -105,7 +106,8 @@ func buildIn(t testing.TB) (_ *fixture, dir string) {
 	t.Cleanup(nats.Close)
 	queueStore, err := queuestate.StoreOptions(t.Context(), nats, common.Log)
 	check.OK(t, err)
-	queues, err := queuesvc.New(queuesvc.Config{Common: common, Path: filepath.Join(dir, "queues.db"), Store: queueStore})
+	queues, err := service.Open(queuesvc.New, &queuehost.Config{Common: common, Path: filepath.Join(dir, "queues.db"),
+		Store: queueStore})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
 	h.handlers = map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(),
@@ -254,7 +256,7 @@ func label(svc wire.Service, row frontend.Row) string {
 func TestEveryOperationHasARule(t *testing.T) {
 	for _, svc := range services {
 		used := map[string]bool{}
-		for _, row := range tables[svc] {
+		for _, row := range operations.Tables(t)[svc] {
 			if _, ok := find(t, svc, row); !ok {
 				t.Errorf("%s: who may call it? Add a rule, from the reference, to rules_test.go", label(svc, row))
 			}
@@ -305,7 +307,7 @@ func expect(t testing.TB, what, got string, in bool, codes ...string) {
 
 func each(t *testing.T, do func(t *testing.T, svc wire.Service, row frontend.Row, r rule)) {
 	for _, svc := range services {
-		for _, row := range tables[svc] {
+		for _, row := range operations.Tables(t)[svc] {
 			if r, ok := find(t, svc, row); ok {
 				do(t, svc, row, r)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/operations"
 )
 
 // bounds are the keys that limit a table's token; "" is no bound.
@@ -100,7 +101,7 @@ func TestRangesOfEntities(t *testing.T) {
 				t.Errorf("%s, %s by a token for %+v: %d %v, want %v", label(wire.Table, row), path, b, w.Code, got, want)
 			}
 		}
-		for _, row := range tables[wire.Table] {
+		for _, row := range operations.Tables(t)[wire.Table] {
 			r, _ := find(t, wire.Table, row)
 			switch {
 			case r.service == "":

@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/operations"
 )
 
 // A row declares what it does to a path that a header names if, and only if, its rule has letters for it.
@@ -137,7 +138,7 @@ func TestSourcesOfCopies(t *testing.T) {
 		sources = append(sources, source{name: "a bearer token of " + role, container: "private", token: bearer(role),
 			letters: letters})
 	}
-	for _, row := range tables[wire.Blob] {
+	for _, row := range operations.Tables(t)[wire.Blob] {
 		r, _ := find(t, wire.Blob, row)
 		if !slices.ContainsFunc(row.Touches, func(touch frontend.Touch) bool { return touch.Source == "X-Ms-Copy-Source" }) {
 			continue
@@ -266,7 +267,7 @@ func TestOptionsNeedTheirLetters(t *testing.T) {
 	check.OK(t, err)
 	for _, o := range options {
 		done := map[string]bool{}
-		for _, row := range tables[wire.Blob] {
+		for _, row := range operations.Tables(t)[wire.Blob] {
 			if !slices.Contains(o.of, row.Name) {
 				continue
 			}

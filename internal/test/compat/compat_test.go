@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/operations"
 	"github.com/lazuli-storage/lazuli/internal/test/prose"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 var update = flag.Bool("update", false, "write docs/compatibility.md anew")
@@ -33,7 +32,7 @@ func TestPageIsCurrent(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks its marks %q and %q", page, begin, end)
 	}
-	want := head + begin + prose.Wrap(tables()) + end + tail
+	want := head + begin + prose.Wrap(tables(t)) + end + tail
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -52,16 +51,17 @@ type line struct {
 	notes  []string
 }
 
-func tables() string {
+func tables(t *testing.T) string {
 	var b strings.Builder
+	all := operations.Tables(t)
 	for _, s := range []struct {
 		name, reference string
 		rows            []frontend.Row
 	}{
-		{"Blob", "operations-on-the-blob-service", blobsvc.Operations()},
-		{"Data Lake", "data-lake-storage-gen2", lake()},
-		{"Queue", "operations-on-the-queue-service", queuesvc.Operations()},
-		{"Table", "operations-on-tables", tablesvc.Operations()},
+		{"Blob", "operations-on-the-blob-service", all[wire.Blob]},
+		{"Data Lake", "data-lake-storage-gen2", lake(all[wire.DataLake])},
+		{"Queue", "operations-on-the-queue-service", all[wire.Queue]},
+		{"Table", "operations-on-tables", all[wire.Table]},
 	} {
 		lines := merge(s.rows)
 		fmt.Fprintf(&b, "\n## %s service\n\n%s\n", s.name, summary(lines))
@@ -83,8 +83,8 @@ func tables() string {
 }
 
 // lake is the table of the dfs endpoint with the names of its parameters.
-func lake() []frontend.Row {
-	rows := blobsvc.LakeOperations()
+func lake(table []frontend.Row) []frontend.Row {
+	rows := slices.Clone(table)
 	for i := range rows {
 		r := &rows[i]
 		r.On = map[frontend.Level]frontend.Level{"service": "account", "container": "filesystem", "blob": "path"}[r.On]

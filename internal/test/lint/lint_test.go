@@ -117,7 +117,7 @@ func rules() []rule {
 	for _, s := range services {
 		list = append(list,
 			rule{from: "internal/...", to: s + "/...", why: "services build on internal packages, not the other way round",
-				except: []string{"internal/server/..."}},
+				except: []string{"internal/server/...", "internal/test/operations"}},
 			rule{from: "examples/...", to: s + "/...", why: "examples reach storage through the Azure SDK"},
 		)
 		for _, other := range services {
@@ -125,6 +125,8 @@ func rules() []rule {
 				list = append(list,
 					rule{from: s + "/...", to: other + "/...", why: "services never import each other"},
 					rule{from: s + "/...", to: stateOf(other) + "/...", why: "a service reads its own state alone"},
+					rule{from: s + "/...", to: "internal/service/" + strings.TrimSuffix(other, "svc") + "host",
+						why: "a program with one service does not link the states of the others"},
 					rule{from: stateOf(s) + "/...", to: stateOf(other) + "/...",
 						why: "states know nothing of each other"})
 			}

@@ -17,12 +17,6 @@ import (
 // a folder internal.
 var public = []string{"tables", "workers/...", "functions", "lazulitest", "server", "tablesvc", "queuesvc", "blobsvc"}
 
-// leaking are the public packages that have internal types in exported signatures, with the number of names. The number
-// only falls.
-//
-// The services are public because of their place at the top; only internal/server and tests import them.
-var leaking = map[string]int{"blobsvc": 14, "queuesvc": 7, "tablesvc": 7}
-
 // A program outside of the module can neither name nor make an internal type: a field, parameter or result with such a
 // type is of no use to it, and the exported name promises something that cannot be had.
 func TestPublicSignaturesHaveNoInternalTypes(t *testing.T) {
@@ -45,10 +39,8 @@ func TestPublicSignaturesHaveNoInternalTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		checked++
-		found := leaks(pkg)
-		if len(found) != leaking[p.name()] {
-			t.Errorf("%s has internal types in the signatures of %d names, want %d:\n\t%s", p.name(), len(found),
-				leaking[p.name()], strings.Join(found, "\n\t"))
+		if found := leaks(pkg); len(found) > 0 {
+			t.Errorf("%s has internal types in exported signatures:\n\t%s", p.name(), strings.Join(found, "\n\t"))
 		}
 	}
 	if checked < len(public) {
@@ -96,21 +88,41 @@ func leaks(pkg *types.Package) (found []string) {
 		}
 		// Of a type declared here, what counts is what a program reaches: exported fields and methods.
 		if fields, ok := named.Underlying().(*types.Struct); ok {
-			for f := range fields.Fields() {
-				if f.Exported() {
-					report(name+"."+f.Name(), f.Type())
-				}
+			for _, f := range reachable(fields) {
+				report(name+"."+f.Name(), f.Type())
 			}
 		} else if named.TypeParams().Len() == 0 || !types.IsInterface(named) {
 			report(name, named.Underlying())
 		}
-		for m := range named.Methods() {
-			if m.Exported() {
-				report(name+"."+m.Name(), m.Type())
+		// Of an interface, what its methods have is checked above. Of other types the method set has those of embedded
+		// fields too, under whatever name they are embedded.
+		if !types.IsInterface(named) {
+			for m := range types.NewMethodSet(types.NewPointer(named)).Methods() {
+				if m.Obj().Exported() {
+					report(name+"."+m.Obj().Name(), m.Type())
+				}
 			}
 		}
 	}
 	return found
+}
+
+// reachable returns the exported fields of a struct, with those of what it embeds under an unexported name, which are
+// fields of the struct to a program outside. What is below an exported field counts by that field's type.
+func reachable(s *types.Struct) (fields []*types.Var) {
+	for f := range s.Fields() {
+		t := f.Type()
+		if p, ok := t.(*types.Pointer); ok {
+			t = p.Elem()
+		}
+		switch embedded, ok := t.Underlying().(*types.Struct); {
+		case f.Exported():
+			fields = append(fields, f)
+		case f.Embedded() && ok:
+			fields = append(fields, reachable(embedded)...)
+		}
+	}
+	return fields
 }
 
 // wall collects the internal types of this module that a type is made of.

@@ -25,6 +25,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/service"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
+	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -93,7 +97,7 @@ func open(t *testing.T) *fixture {
 
 	f.slow = stalling(t)
 	check.OK(t, os.Mkdir(filepath.Join(dir, "extents"), 0o700))
-	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"),
+	blobs, err := service.Open(blobsvc.New, &blobhost.Config{Common: common, Path: filepath.Join(dir, "blobs.db"),
 		Extents:   filepath.Join(dir, "extents"),
 		ScopeKeys: filepath.Join(dir, "scopes.json"), Relaxed: true, CleanEvery: -1, Features: can,
 		Egress: egress.Policy{Hosts: []string{strings.TrimPrefix(strings.TrimSuffix(f.slow, "/file"), "http://")},
@@ -101,7 +105,7 @@ func open(t *testing.T) *fixture {
 	check.OK(t, err)
 	t.Cleanup(func() { _ = blobs.Close() })
 	can.DeleteRetention, can.StaticWebsite = false, false
-	tables, err := tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"),
+	tables, err := service.Open(tablesvc.New, &tablehost.Config{Common: common, Path: filepath.Join(dir, "tables.db"),
 		Store: store.Options{Relaxed: true}, Features: can})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = tables.Close() })
@@ -110,8 +114,8 @@ func open(t *testing.T) *fixture {
 	t.Cleanup(nats.Close)
 	queueStore, err := queuestate.StoreOptions(t.Context(), nats, common.Log)
 	check.OK(t, err)
-	queues, err := queuesvc.New(queuesvc.Config{Common: common, Path: filepath.Join(dir, "queues.db"), Store: queueStore,
-		Features: can})
+	queues, err := service.Open(queuesvc.New, &queuehost.Config{Common: common, Path: filepath.Join(dir, "queues.db"),
+		Store: queueStore, Features: can})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
 	f.handlers = map[string]http.Handler{"blob": blobs.Handler(), "queue": queues.Handler(), "table": tables.Handler(),
