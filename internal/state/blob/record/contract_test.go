@@ -469,7 +469,7 @@ func TestPropertiesOfABlob(t *testing.T) {
 	}
 }
 
-// What ends a walk: a key without what stands beside the number, a chunk without an offset, a context that is cancelled.
+// What ends a walk: a key without what it must have, a chunk without an offset, a context that is cancelled.
 func TestKeysAndContextsThatEndAWalk(t *testing.T) {
 	t.Parallel()
 	if _, err := DecodeEvent([]byte("short"), (&Event{Kind: EventCreated}).Encode()); err == nil {
