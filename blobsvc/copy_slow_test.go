@@ -45,7 +45,7 @@ func TestTricklingSourceIsGivenUp(t *testing.T) {
 	web := &source{}
 	web.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1000000000")
-		tick := time.NewTicker(time.Millisecond)
+		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {

@@ -8,12 +8,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// modelChecks is the number of random sequences that of operations a comparison with a model tries, unless the flag
-// sets it.
-const modelChecks = "40"
-
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", modelChecks)
+	// The number of random sequences of operations that a comparison with a model tries, unless the flag sets it.
+	_ = flag.Set("rapid.checks", check.Size("15", "40"))
 	check.MoreParallel(4) // many tests wait, for disks and copies
 	os.Exit(m.Run())
 }
