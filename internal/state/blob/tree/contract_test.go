@@ -220,3 +220,64 @@ func TestWalksFromPlaces(t *testing.T) {
 		return nil
 	}))
 }
+
+// A caller whom lists limit passes and changes what they allow, and no list limits another caller.
+func TestPermissionsOnTheWay(t *testing.T) {
+	t.Parallel()
+	alice := &posix.Caller{ID: "alice", Checked: true}
+	check.OK(t, open(t).Update(func(tx *store.Tx) error {
+		access := func(n record.Inode, mode posix.Mode) {
+			var b record.Blob
+			check.OK(t, record.LoadBlob(tx, n.Item(), record.BaseSlot, &b))
+			b.Node.Access = posix.Of(mode)
+			record.PutBlob(tx, n.Item(), record.BaseSlot, &b)
+		}
+		check.OK(t, create(tx, "d/file", root()))
+		top := record.Generation(box).Root()
+		d := check.Must(Find(tx, box, "d", root()))(t).Item.Inode()
+		for _, c := range []struct {
+			top, d       posix.Mode
+			find, create error
+		}{
+			{0o755, 0o755, nil, record.ErrAccess}, {0o755, 0o757, nil, nil}, {0o755, 0o752, record.ErrAccess, record.ErrAccess},
+			{0o754, 0o757, record.ErrAccess, record.ErrAccess}, {0o751, 0o751, nil, record.ErrAccess},
+		} {
+			access(top, c.top)
+			access(d, c.d)
+			if _, err := Find(tx, box, "d/file", alice); !errors.Is(err, c.find) || (err == nil) != (c.find == nil) {
+				t.Errorf("%o and %o, find: %v, want %v", c.top, c.d, err, c.find)
+			}
+			if err := create(tx, "d/of alice", alice); !errors.Is(err, c.create) || (err == nil) != (c.create == nil) {
+				t.Errorf("%o and %o, create: %v, want %v", c.top, c.d, err, c.create)
+			}
+			if _, err := Find(tx, box, "d/file", root()); err != nil {
+				t.Errorf("%o and %o: a caller without limits: %v", c.top, c.d, err)
+			}
+		}
+		if _, err := Permit(tx, 999, root(), posix.Read); !errors.Is(err, record.ErrBlobNotFound) {
+			t.Errorf("an inode that is missing: %v", err)
+		}
+		// A list that lacks an entry is refused, for an item and for the directories on its way.
+		entries := check.Must(posix.ParseEntries("user::rwx", false))(t)
+		p := check.Must(Find(tx, box, "new", root()))(t)
+		l := Link{Place: &p, Tx: tx, At: 1, New: &NewNode{Entries: &entries}}
+		if err := l.Make(&record.Blob{Kind: record.BlockBlob}); !errors.Is(err, ErrACL) {
+			t.Errorf("a list of the owner alone: %v", err)
+		}
+		return nil
+	}))
+	old := &record.Node{Owner: "bob", Group: "staff"}
+	parent := record.NewRoot(posix.SuperUser, "a\x00box")
+	mode := posix.Mode(0o777)
+	for name, c := range map[string]struct {
+		want *NewNode
+		err  error
+	}{"nothing": {&NewNode{}, nil}, "owner": {&NewNode{Owner: "alice"}, record.ErrAccess},
+		"group": {&NewNode{Group: "others"}, record.ErrAccess}, "mode": {&NewNode{Mode: &mode}, nil},
+		"list": {&NewNode{Entries: &posix.Entries{}}, record.ErrAccess}} {
+		l := Link{Caller: alice}
+		if err := l.mayReplaceAccess(&parent, old, c.want); !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s of a file that is overwritten: %v, want %v", name, err, c.err)
+		}
+	}
+}
