@@ -136,7 +136,8 @@ func open(c queuehost.Config) (*Service, error) {
 		Errors:     azureError,
 		Common:     c.Common,
 	})
-	service.Put(&s.parts, &queuehost.Parts{State: s.state, Properties: s.properties, Operations: frontend.Rows(operations)})
+	service.Put(&s.parts, &queuehost.Parts{State: s.state, Properties: s.properties,
+		Operations: frontend.Rows(operations)})
 	return s, nil
 }
 

@@ -111,7 +111,8 @@ func open(c tablehost.Config) (*Service, error) {
 		Errors:     azureError,
 		Common:     c.Common,
 	})
-	service.Put(&s.parts, &tablehost.Parts{State: s.state, Properties: s.properties, Operations: frontend.Rows(operations)})
+	service.Put(&s.parts, &tablehost.Parts{State: s.state, Properties: s.properties,
+		Operations: frontend.Rows(operations)})
 	return s, nil
 }
 

@@ -3,14 +3,14 @@
 // tablesvc, queuesvc and blobsvc are public: a program outside configures them with plain types, and serves a handler.
 // The server of this repository gives them more (the accounts of all services, a replicated log, a board to wait on),
 // and takes more from them (the state, for backups, metrics and repairs), in internal types, which no exported name of
-// a public package may have. Each public Config and Service therefore embeds a [Slot] under an unexported name, which any
-// package of this module reaches by [Put], [Get] and [Open], and no other program:
+// a public package may have. Each public Config and Service therefore embeds a [Slot] under an unexported name, which
+// any package of this module reaches by [Put], [Get] and [Open], and no other program:
 //
 //	tables, err := service.Open(tablesvc.New, &tablehost.Config{...}) // in place of the public fields
 //	state := service.Get(tables).State                                // of *tablehost.Parts
 //
-// What is in the slots is in tablehost, queuehost and blobhost, one package for each, so that a program with one service
-// does not link the states of the others. [Alone] is how a service runs that was given no such configuration.
+// What is in the slots is in tablehost, queuehost and blobhost, one package for each, so that a program with one
+// service does not link the states of the others. [Alone] is how a service runs that was given no such configuration.
 package service
 
 // Slot holds a value of a public type that only this module may see. It is embedded as
