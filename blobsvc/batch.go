@@ -186,7 +186,8 @@ func (s *Service) mayBatch(c *call, hr *http.Request) error {
 func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	w := subAnswer{header: http.Header{}}
 	hr.Header["Content-Length"] = []string{"0"} // which parts may leave out: they have no content
-	s.front.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), endpoint.BatchVersion{}, c.Request)))
+	ctx := context.WithValue(wire.WithHere(c.HTTP.Context()), endpoint.BatchVersion{}, c.Request)
+	s.front.ServeHTTP(&w, hr.WithContext(ctx))
 	w.writeTo(out)
 }
 

@@ -103,7 +103,8 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 	if leader == "" {
 		leader = "none"
 	}
-	fmt.Fprintf(w, "cluster %s, leader %s, as node %s sees it\n\n", status.Cluster, leader, status.Node)
+	fmt.Fprintf(w, "cluster %s, leader %s, as node %s sees it\n%s\n", status.Cluster, leader, status.Node,
+		server.Homes(&status))
 	ends, known := server.LogEnds(&status), 0
 	for _, n := range status.Nodes {
 		if n.Report != nil {

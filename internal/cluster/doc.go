@@ -7,6 +7,7 @@
 //	the servers, and ends of streams for reads  internal/nats/natsserver
 //	tables, queues, metadata of blobs           internal/storage/replog, which internal/storage/store applies
 //	content of blobs                            mirror; contentstream on an external NATS
+//	requests for the home of a log              forward
 //	membership, status, damage, removal         this package
 //
 // # Forming
@@ -20,7 +21,8 @@
 //
 // Every node serves every client. A write is a record at the end of a replicated log, of which there is one a service:
 // a JetStream stream with a copy on each node, acknowledged by a majority. A record names the record before it that its
-// writer had applied, and has no effect if another one came between; the writer then runs its closures again. All nodes
+// writer had applied, and has no effect if another one came between; the writer then runs its closures again. So that
+// this is rare, nodes pass requests that may write on to the node beside the log's leader. All nodes
 // apply the same records in the same order to a database of their own. Content goes to the other nodes first, straight
 // to their files, and the record that refers to it is appended when a majority has it on disk.
 //

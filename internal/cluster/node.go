@@ -373,6 +373,24 @@ func (n *Node) End(ctx context.Context, stream string) (uint64, error) {
 	return n.index.End(ctx, stream)
 }
 
+// LeaderOf returns the name of the node whose server leads a stream, as far as this node knows; "" while it has no
+// leader.
+func (n *Node) LeaderOf(ctx context.Context, stream string) (string, error) {
+	if n == nil || n.index == nil {
+		return "", ErrNotClustered
+	}
+	id, err := n.index.Leader(ctx, stream)
+	if err != nil || id == "" {
+		return "", err
+	}
+	for _, p := range n.site.Peers() {
+		if name := n.site.ServerNameOf(p.Name); name != "" && natsserver.PeerID(name) == id {
+			return p.Name, nil
+		}
+	}
+	return "", nil
+}
+
 // admission accepts the connections of other nodes.
 type admission struct{ node *Node }
 

@@ -46,7 +46,8 @@ func testNodesShareBlobs(t *testing.T, nodes [3]*Server) {
 	_, err := blobsOf(t, nodes[0]).CreateContainer(ctx, "box", nil)
 	check.OK(t, err)
 	contents := map[string][]byte{}
-	for i, size := range []int{0, 1, 4 << 10, 20 << 10, 300 << 10, 3<<20 + 5} {
+	// The content of node 0 is too large to be passed on to another node: it is in an extent of its own.
+	for i, size := range []int{0, 1, 4 << 10, 300 << 10, 20 << 10, 3<<20 + 5} {
 		name := fmt.Sprint("b", size)
 		contents[name] = random(uint64(size), size)
 		_, err := blobsOf(t, nodes[i%3]).UploadBuffer(ctx, "box", name, contents[name],

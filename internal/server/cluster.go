@@ -210,7 +210,10 @@ type LogReport struct {
 	CatchingUp bool   `json:"catching_up"`
 	Appends    uint64 `json:"appends"`
 	Conflicts  uint64 `json:"conflicts"`
-	Snapshot   uint64 `json:"snapshot"` // sequence of the last record of the newest snapshot; 0 without one
+	// Home is the node through which changes go, as this node sees it: the one beside the log's leader. It is empty while
+	// that is not known.
+	Home     string `json:"home,omitempty"`
+	Snapshot uint64 `json:"snapshot"` // sequence of the last record of the newest snapshot; 0 without one
 	// Missing is the number of bytes of content that this node lacks, of the log of the blobs. It is nil until all other
 	// nodes have said what they have.
 	Missing *int64 `json:"missing,omitempty"`

@@ -27,6 +27,10 @@ var (
 			"nodes have answered since its start.", nil, nil)
 	contentHealed = prometheus.NewDesc("lazuli_content_healed_total",
 		"Damaged records of content that were replaced by copies of other nodes.", nil, nil)
+	forwardedRequests = prometheus.NewDesc("lazuli_log_forwarded_requests_total",
+		"Requests of clients of this node for which another node is the home of the log. Result passed: it has answered. "+
+			"Kept: they were served here. Unknown: it was lost, and it is not known what the request has changed.",
+		[]string{"log", "result"}, nil)
 	clusterClock = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds",
 		"How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
 )
@@ -34,7 +38,7 @@ var (
 // Describe implements prometheus.Collector.
 func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges,
-		clusterClock, contentMissing, contentHealed} {
+		clusterClock, contentMissing, contentHealed, forwardedRequests} {
 		out <- d
 	}
 }
@@ -58,6 +62,11 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 		content := open.blobs.State.Membership
 		gauge(contentMissing, missingContent(content.Behind()))
 		out <- prometheus.MustNewConstMetric(contentHealed, prometheus.CounterValue, float64(content.Healed()))
+		for log, n := range open.forward.Stats() {
+			for result, value := range map[string]uint64{"passed": n.Passed, "kept": n.Kept, "unknown": n.Unknown} {
+				out <- prometheus.MustNewConstMetric(forwardedRequests, prometheus.CounterValue, float64(value), log, result)
+			}
+		}
 	}
 	for peer, offset := range v.Clocks {
 		gauge(clusterClock, offset.Seconds(), peer)

@@ -122,6 +122,25 @@ func LogOf(r *cluster.NodeReport, name string) (log LogReport, ok bool) {
 	return log, err == nil && json.Unmarshal(text, &log) == nil
 }
 
+// Homes says through which nodes changes go, as the node that answers sees it; "" if it does not say.
+func Homes(status *cluster.Status) string {
+	var texts []string
+	for _, n := range status.Nodes {
+		if n.Report == nil || n.Name != status.Node {
+			continue
+		}
+		for _, name := range []string{"tables", "queues", "blobs"} {
+			if log, ok := LogOf(n.Report, name); ok && log.Home != "" {
+				texts = append(texts, fmt.Sprintf("%s at %s", name, log.Home))
+			}
+		}
+	}
+	if texts == nil {
+		return ""
+	}
+	return "homes of the logs: " + strings.Join(texts, ", ") + "\n"
+}
+
 // ContentSize writes a number of bytes for people.
 func ContentSize(n int64) string {
 	switch {

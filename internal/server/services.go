@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
@@ -43,6 +44,8 @@ type services struct {
 	recorder *changes.Recorder
 	nats     *natsserver.Server
 	node     *cluster.Node // nil for a server alone
+	// forward passes requests to the homes of the logs; nil for a server alone.
+	forward *forward.Forwarder
 
 	board   *longpoll.Board // where requests wait for changes
 	closers []func() error  // in order of start; closed in reverse
@@ -169,15 +172,19 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, changed: make(chan struct{}, 1)}
+	if s.Clustered() {
+		o.forward = s.newForwarder(nats, member)
+		common.Forwarder = o.forward
+	}
 	if err := s.openServices(ctx, o, common, node); err != nil {
 		return err
 	}
 	if s.Clustered() {
 		logs := o.logs()
-		member.AddReport("tables", func() any { return logReport(logs["tables"]) })
-		member.AddReport("queues", func() any { return logReport(logs["queues"]) })
+		member.AddReport("tables", func() any { return o.reportOf("tables", logs["tables"]) })
+		member.AddReport("queues", func() any { return o.reportOf("queues", logs["queues"]) })
 		member.AddReport("blobs", func() any {
-			r := logReport(logs["blobs"])
+			r := o.reportOf("blobs", logs["blobs"])
 			if missing, known := o.blobs.State.Membership.Behind(); known {
 				r.Missing = &missing
 			}
@@ -199,6 +206,13 @@ func (s *Server) open(ctx context.Context) (err error) {
 		if err := s.startEvents(o, node); err != nil {
 			return fmt.Errorf("start the delivery of events: %w", err)
 		}
+	}
+	// Closed before the services: no other node must be waiting for them.
+	if o.forward != nil {
+		if err := o.forward.Open(); err != nil {
+			return err
+		}
+		o.closers = append(o.closers, func() error { o.forward.Close(); return nil })
 	}
 	// From here on requests are served: what was created must be known before it has content.
 	if err := s.dir.Record(); err != nil {

@@ -79,6 +79,8 @@ type Common struct {
 	Changes *changes.Recorder
 	// Faults are the rules by which requests fail on purpose; nil means no rules.
 	Faults *faultrule.Set
+	// Forwarder passes requests to other nodes of a cluster; nil passes none on.
+	Forwarder Forwarder
 	// Progress is the time that a connection may take for the next part of a request or of an answer before it is cut off:
 	// 0 is [pacing.DefaultTimeout], negative is no limit.
 	Progress time.Duration
@@ -150,10 +152,14 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	r.Begin()
 	r.Challenge = f.challenge
 	var id auth.Identity
+	forwarded := false
 	// Observe is deferred, so that it is called as well if a panic below breaks the connection.
 	if f.Observe != nil {
 		start := time.Now()
 		defer func() {
+			if forwarded && err == nil {
+				return // the node that has served it does
+			}
 			f.Observe(r, Outcome{Identity: id, Status: out.Status, Written: out.Written, Duration: time.Since(start) - r.Waited,
 				Waited: r.Waited})
 		}()
@@ -167,7 +173,10 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			err = wire.ErrServerBusy
 		} else {
 			defer leave()
-			if id, err = f.serve(r); err == nil {
+			if forwarded, err = f.forward(r, out); !forwarded {
+				id, err = f.serve(r)
+			}
+			if err == nil {
 				return
 			}
 		}

@@ -101,7 +101,22 @@ func (b *Board) ReleaseName(name string) bool {
 // Close ends all waits; later ones end at once. It may be called twice.
 func (b *Board) Close() {
 	if b != nil {
-		b.once.Do(func() { close(b.closed) })
+		b.once.Do(func() {
+			close(b.closed)
+			b.Release() // after it, so that Ended never returns a channel that stays open
+		})
+	}
+}
+
+// Ended returns a channel that is closed when the waits under way end by Release or Close.
+func (b *Board) Ended() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-b.closed:
+		return b.closed
+	default:
+		return b.released
 	}
 }
 

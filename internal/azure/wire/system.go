@@ -13,3 +13,15 @@ func WithSystem(ctx context.Context) context.Context {
 
 // System reports whether the server itself sends the request.
 func (r *Request) System() bool { return r.HTTP.Context().Value(systemKey{}) != nil }
+
+type hereKey struct{}
+
+// WithHere marks requests with ctx as requests that this process serves itself, although another node of a cluster may
+// be the one for them: another node has passed them on, or they are parts of a request that is served here. The mark is
+// a value in memory: a request that arrives over a connection cannot have it.
+func WithHere(ctx context.Context) context.Context {
+	return context.WithValue(ctx, hereKey{}, true)
+}
+
+// Here reports whether the request has the mark of [WithHere].
+func (r *Request) Here() bool { return r.HTTP.Context().Value(hereKey{}) != nil }

@@ -137,6 +137,25 @@ func (r *ReadIndex) End(ctx context.Context, stream string) (uint64, error) {
 	return *leader.End, r.confirm(ctx, q, others, leader.Term, leader.Quorum-confirmed)
 }
 
+// Leader returns the ID ([PeerID]) of the server that leads a stream, as far as this server knows; "" while it has no
+// leader.
+func (r *ReadIndex) Leader(ctx context.Context, stream string) (id string, err error) {
+	_, own, member, err := r.ask(ctx, stream)
+	switch {
+	case err != nil:
+		return "", err
+	case !member:
+		info, err := streamInfo(ctx, r.conn, stream)
+		if err != nil || info.Cluster.Leader == "" {
+			return "", err
+		}
+		return PeerID(info.Cluster.Leader), nil
+	case own.State == server.Leader.String():
+		return own.ID, nil
+	}
+	return own.Leader, nil
+}
+
 // ask returns the question about a stream, and the state of its group on this server if that is a member.
 func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, member bool,
 	err error) {

@@ -143,7 +143,7 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{
-		config: c, servers: c.servers, stream: "LAZULI_LOG_" + c.Name, wake: make(chan struct{}, 1), chunk: c.chunk,
+		config: c, servers: c.servers, stream: StreamOf(c.Name), wake: make(chan struct{}, 1), chunk: c.chunk,
 		ahead: make(map[uint64][]byte), parts: make(map[uint64]*partSet), marks: make(map[uint64]*passing),
 		reads: make(map[*passing]uint64),
 	}
@@ -176,6 +176,9 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	}
 	return l, nil
 }
+
+// StreamOf returns the name of the stream of a log.
+func StreamOf(name string) string { return "LAZULI_LOG_" + name }
 
 // subject returns the subject of messages of a kind.
 func (l *Log) subject(k kind) string {

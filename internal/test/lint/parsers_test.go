@@ -59,6 +59,7 @@ var grammars = []struct{ what, folder, target string }{
 	{"fault rules", "internal/azure/faultrule", "FuzzRule"},
 	{"seeds", "internal/server/seed", "FuzzParse"},
 	{"content between nodes", "internal/cluster/mirror", "FuzzMessages"},
+	{"requests that nodes pass on", "internal/cluster/forward", "FuzzMessages"},
 	{"records of the replicated log", "internal/storage/replog", "FuzzDecode"},
 	{"event subscriptions", "internal/server/events", "FuzzDecode"},
 	{"searches", "workers/roles/searchindex", "FuzzQuery"},
@@ -80,7 +81,7 @@ func TestParsersAreFuzzed(t *testing.T) {
 	}
 	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "internal/state",
 		"internal/server", "functions", "workers", "internal/sdk/ncrontab", "internal/cluster/peering",
-		"internal/cluster/mirror", "internal/storage/replog"} {
+		"internal/cluster/mirror", "internal/cluster/forward", "internal/storage/replog"} {
 		err := filepath.WalkDir(top+root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err

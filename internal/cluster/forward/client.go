@@ -1,0 +1,263 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/httpserver/statusline"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// exchange is a request that this node has passed on. in has room for all that the home may send without a credit.
+type exchange struct {
+	key  string
+	home string
+	in   chan reply
+}
+
+// reply is a message of the home, or of the server.
+type reply struct {
+	data []byte
+	// dropped: no node has subscribed. question: to a question about the exchange.
+	dropped, question bool
+}
+
+// errNotTaken: the home has not begun to serve the request, and will not.
+var errNotTaken = errors.New("forward: not taken")
+
+// errBroken: the answer has ended in the middle.
+var errBroken = errors.New("forward: the home has broken the answer off")
+
+var messages = sync.Pool{New: func() any { return new([]byte) }}
+
+// Forward passes a request to the home of a service's log. done is false if it has to be served here: then no node has
+// begun to serve it, nothing was sent to the client, and the body of r can be read from its beginning. released ends
+// the wait of a request for a change; it may be nil.
+//
+// Errors, with done: [store.ErrUnknown] if the outcome is unknown; that of the request's context; and that the answer
+// ended in the middle, when a part of it was sent.
+func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, service string,
+	released <-chan struct{}) (done bool, err error) {
+	node := f.home(service)
+	if node == "" {
+		return false, nil
+	}
+	h := f.homes[f.config.Services[service].Log]
+	body, whole := bodyOf(r)
+	if !whole {
+		h.outcomes[kept].Add(1)
+		return false, nil
+	}
+	err = f.exchange(w, r, node, body, service, released)
+	switch {
+	case errors.Is(err, errNotTaken):
+		h.outcomes[kept].Add(1)
+		return false, nil
+	case errors.Is(err, store.ErrUnknown):
+		h.outcomes[unknown].Add(1)
+	default:
+		h.outcomes[passed].Add(1)
+	}
+	return true, err
+}
+
+// bodyOf reads the body of a request, if it is small enough and can be read. In any case it can be read again.
+func bodyOf(r *http.Request) (body []byte, whole bool) {
+	switch {
+	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0:
+		return nil, true
+	case r.ContentLength > MaxBody || len(r.Trailer) > 0:
+		return nil, false
+	}
+	var b bytes.Buffer
+	if r.ContentLength > 0 {
+		b.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(r.Body, MaxBody+1))
+	body = b.Bytes()
+	// What was read comes first, then the rest, or the error again.
+	rest := io.Reader(r.Body)
+	whole = err == nil && len(body) <= MaxBody && len(r.Trailer) == 0
+	switch {
+	case err != nil:
+		rest = failing{err}
+	case whole:
+		rest = http.NoBody
+	}
+	r.Body = &restored{io.MultiReader(bytes.NewReader(body), rest), r.Body}
+	return body, whole
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+type restored struct {
+	io.Reader
+	io.Closer
+}
+
+// exchange sends a request and writes the answer.
+func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string, content []byte, service string,
+	released <-chan struct{}) error {
+	e := &exchange{key: f.inbox + strconv.FormatUint(f.last.Add(1), 36), home: node, in: make(chan reply, window+8)}
+	f.mu.Lock()
+	f.sent[e.key] = e
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.sent, e.key)
+		f.mu.Unlock()
+	}()
+	buf := messages.Get().(*[]byte)
+	*buf = append(appendRequest((*buf)[:0], service, r), content...)
+	err := f.conn.PublishRequest(requestSubject(node), e.key, *buf)
+	messages.Put(buf)
+	if err != nil {
+		return errNotTaken // the client library has not taken it
+	}
+	return f.receive(r.Context(), w, e, released)
+}
+
+// receive writes the answer of an exchange as it arrives.
+func (f *Forwarder) receive(ctx context.Context, w http.ResponseWriter, e *exchange, released <-chan struct{}) error {
+	var got receiver
+	quiet := time.NewTimer(f.config.probe)
+	defer quiet.Stop()
+	for asked := 0; ; {
+		select {
+		case m := <-e.in:
+			asked = 0
+			quiet.Reset(f.config.probe)
+			last, err := got.take(w, m)
+			if err != nil || last {
+				return err
+			}
+			if got.credit { // that part was written
+				got.credit = false
+				f.control(e, kindCredit)
+			}
+		case <-quiet.C:
+			// Silence is no proof: the request may take long. The home says whether it is still at work.
+			if asked++; asked > 1 {
+				f.suspect(e.home)
+			}
+			if asked > patience {
+				return got.lost("it does not answer")
+			}
+			if err := f.conn.PublishRequest(controlSubject(e.home), e.key+questionSuffix,
+				control(kindAsk, e.key)); err != nil {
+				return got.lost(err.Error())
+			}
+			quiet.Reset(f.config.probe)
+		case <-released:
+			released = nil
+			f.control(e, kindEnd) // the answer is that of a wait that has ended
+		case <-ctx.Done():
+			f.control(e, kindEnd)
+			return context.Cause(ctx)
+		case <-f.closed:
+			return got.lost("this node stops")
+		}
+	}
+}
+
+// control tells the home something about an exchange.
+func (f *Forwarder) control(e *exchange, k kind) {
+	_ = f.conn.Publish(controlSubject(e.home), control(k, e.key)) // a connection that was lost shows elsewhere
+}
+
+// receiver puts an answer together.
+type receiver struct {
+	parts  uint64 // that were written; the first one has the head
+	credit bool   // the home waits for a credit
+}
+
+// lost returns the error for an exchange whose home was lost.
+func (g *receiver) lost(why string) error {
+	if g.parts > 0 {
+		return fmt.Errorf("%w: %s", errBroken, why)
+	}
+	return fmt.Errorf("%w: the node that had the request was lost: %s", store.ErrUnknown, why)
+}
+
+// take handles a message. It reports whether that was the last one.
+func (g *receiver) take(w http.ResponseWriter, m reply) (last bool, err error) {
+	if m.dropped {
+		if !m.question && g.parts == 0 { // the server has dropped the request
+			return false, errNotTaken
+		}
+		return false, g.lost("it has ended")
+	}
+	k, p := parse(m.data)
+	switch k {
+	case kindHead:
+		a, err := p.answer()
+		if err != nil || g.parts > 0 {
+			return false, g.lost("its answer does not parse")
+		}
+		g.parts++
+		maps.Copy(w.Header(), a.header)
+		if a.phrase != "" {
+			statusline.SetReason(w, a.phraseOf, a.phrase)
+		}
+		w.WriteHeader(a.status)
+		return g.write(w, a.flags, p.rest)
+	case kindBody:
+		flags, number := p.flags(), p.number()
+		if p.err != nil || g.parts == 0 || number != g.parts {
+			return false, g.lost("a part of its answer is missing")
+		}
+		g.parts++
+		return g.write(w, flags, p.rest)
+	case kindRefused:
+		if g.parts == 0 {
+			return false, errNotTaken
+		}
+	case kindAtWork:
+		return false, nil
+	case kindUnknown:
+		return false, g.lost("it does not know the request")
+	case kindBroken:
+		return false, errBroken
+	}
+	return false, g.lost("its answer does not parse")
+}
+
+func (g *receiver) write(w http.ResponseWriter, flags byte, part []byte) (last bool, err error) {
+	if len(part) > 0 {
+		if _, err := w.Write(part); err != nil {
+			return false, err
+		}
+	}
+	last = flags&flagLast != 0
+	g.credit = !last
+	return last, nil
+}
+
+// answered receives what the homes send.
+func (f *Forwarder) answered(m *nats.Msg) {
+	key, question := f.keyOf(m.Subject)
+	f.mu.Lock()
+	e := f.sent[key]
+	f.mu.Unlock()
+	if e == nil {
+		return // its client is gone
+	}
+	dropped := len(m.Data) == 0 && m.Header.Get("Status") == "503"
+	select {
+	case e.in <- reply{m.Data, dropped, question}:
+	default: // more than a home may send
+		f.config.Log.Warn("a node sends more of an answer than it may", "peer", e.home)
+	}
+}

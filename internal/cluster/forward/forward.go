@@ -1,0 +1,283 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// MaxBody is the size of the largest body of a request that is passed on, in bytes. Larger ones are served where they
+// arrive: their content goes to the extents of that node and from there to the others, and would go over the network
+// once more if the home took it.
+const MaxBody = 256 << 10
+
+// Config configures a Forwarder. All fields without a default are required.
+type Config struct {
+	// Connect opens a connection to NATS, which the Forwarder closes. Its messages may have up to 1 MiB.
+	Connect func() (*nats.Conn, error)
+	// Node is the name of this node.
+	Node string
+	// Services are the services, by name.
+	Services map[string]Service
+	// Leader returns the name of the node beside the leader of a log, "" if it is not known.
+	Leader func(ctx context.Context, log string) (string, error)
+	// Mark marks the context of a request of another node: it is served here. It is passed on once.
+	Mark func(context.Context) context.Context
+	// Refuses reports that this node does not want to serve requests of other nodes. Nil means never.
+	Refuses func() bool
+	// Log is for what a person should see; nil means slog.Default().
+	Log *slog.Logger
+
+	probe time.Duration // for tests; 0 is probeEvery
+}
+
+// Service is a service whose requests are passed on.
+type Service struct {
+	// Log is the name of the log to which the service appends.
+	Log string
+	// Handler serves the requests that other nodes pass on.
+	Handler http.Handler
+}
+
+const (
+	// refreshEvery is the age from which the home of a log is looked up again, when a request comes.
+	refreshEvery = 100 * time.Millisecond
+	// lookupTimeout bounds a look-up.
+	lookupTimeout = time.Second
+	// probeEvery is the time without a message from the home after which it is asked whether it is still at work.
+	probeEvery = 500 * time.Millisecond
+	// patience is the number of questions in a row without an answer after which the home counts as lost. It does not get
+	// other requests after the first one.
+	patience = 5
+)
+
+// Forwarder passes requests to the homes of logs, and serves those that other nodes pass on. It is safe for concurrent
+// use.
+type Forwarder struct {
+	config Config
+	conn   *nats.Conn
+	taken  *nats.Subscription // the requests of other nodes
+	inbox  string             // prefix of the subjects of answers
+	last   atomic.Uint64      // number of the last exchange that this node has begun
+	homes  map[string]*home   // by log
+	opened atomic.Bool
+	closed chan struct{}
+
+	mu      sync.Mutex           // guards the rest
+	sent    map[string]*exchange // that this node has begun, by key
+	served  map[string]*serving  // for other nodes, by key
+	silent  map[string]bool      // nodes that do not answer
+	holding int64                // bytes of the bodies in served
+	ended   *sync.Cond           // served has got smaller
+}
+
+// home is what is known of the home of a log.
+type home struct {
+	node     atomic.Pointer[string]
+	at       atomic.Int64 // Unix nanoseconds of the last look-up
+	looking  atomic.Bool
+	outcomes [outcomes]atomic.Uint64
+}
+
+// outcome is what became of a request that this node wanted to pass on.
+type outcome int
+
+const (
+	passed  outcome = iota // the home has answered
+	kept                   // it could not be passed on, and was served here
+	unknown                // the home was lost
+	outcomes
+)
+
+// Stats are the requests that this node wanted to pass on to the home of a log.
+type Stats struct {
+	// Passed were answered by the home. Kept were served here: their home could not be reached or refused, or their body
+	// was too large. Of Unknown the home was lost meanwhile.
+	Passed, Kept, Unknown uint64
+}
+
+// New returns a Forwarder that passes nothing on before [Forwarder.Open].
+func New(c Config) *Forwarder {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Refuses == nil {
+		c.Refuses = func() bool { return false }
+	}
+	if c.probe == 0 {
+		c.probe = probeEvery
+	}
+	f := &Forwarder{config: c, inbox: nats.NewInbox() + ".", homes: map[string]*home{}, closed: make(chan struct{}),
+		sent: map[string]*exchange{}, served: map[string]*serving{}, silent: map[string]bool{}}
+	f.ended = sync.NewCond(&f.mu)
+	for _, s := range c.Services {
+		f.homes[s.Log] = new(home)
+	}
+	return f
+}
+
+// Open begins to pass requests on, and to serve those of other nodes. It is called once.
+func (f *Forwarder) Open() error {
+	conn, err := f.config.Connect()
+	if err != nil {
+		return fmt.Errorf("forward: %w", err)
+	}
+	f.conn = conn
+	// The answers first: a request of another node may come as soon as this node has subscribed to them.
+	_, err = conn.Subscribe(f.inbox+"*", f.answered)
+	if err == nil {
+		_, err = conn.Subscribe(controlSubject(f.config.Node), f.controlled)
+	}
+	if err == nil {
+		f.taken, err = conn.Subscribe(requestSubject(f.config.Node), f.requested)
+	}
+	if err == nil {
+		err = conn.Flush()
+	}
+	if err != nil {
+		conn.Close()
+		return fmt.Errorf("forward: %w", err)
+	}
+	f.opened.Store(true)
+	return nil
+}
+
+func requestSubject(node string) string { return "lazuli.forward.request." + node }
+func controlSubject(node string) string { return "lazuli.forward.control." + node }
+
+// closeTimeout bounds the wait for requests of other nodes at a stop, flushTimeout that for the server.
+const (
+	closeTimeout = 10 * time.Second
+	flushTimeout = time.Second
+)
+
+// Close takes no more requests of other nodes, waits for those under way, and closes the connection. The outcome of
+// requests that were passed on and have no answer is unknown.
+func (f *Forwarder) Close() {
+	err := f.taken.Unsubscribe()
+	if err == nil {
+		err = f.conn.FlushTimeout(flushTimeout) // from here on, other nodes find no subscriber
+	}
+	late := time.AfterFunc(closeTimeout, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, s := range f.served {
+			s.cancel()
+		}
+	})
+	f.mu.Lock()
+	for len(f.served) > 0 {
+		f.ended.Wait()
+	}
+	f.mu.Unlock()
+	late.Stop()
+	close(f.closed)
+	if err == nil {
+		_ = f.conn.FlushTimeout(flushTimeout) // the last answers
+	}
+	f.conn.Close()
+}
+
+// HomeOf returns the node that is the home of a log, "" if that is not known. It does not wait: what it returns may be
+// older than [refreshEvery] if it was not called for a while.
+func (f *Forwarder) HomeOf(log string) string {
+	h := f.homes[log]
+	if h == nil || !f.opened.Load() {
+		return ""
+	}
+	if now := time.Now().UnixNano(); now-h.at.Load() > int64(refreshEvery) && h.looking.CompareAndSwap(false, true) {
+		go f.refresh(h, log)
+	}
+	if node := h.node.Load(); node != nil {
+		return *node
+	}
+	return ""
+}
+
+// home returns the node that gets the requests of a service, "" if that is this one.
+func (f *Forwarder) home(service string) string {
+	node := f.HomeOf(f.config.Services[service].Log)
+	if node == "" || node == f.config.Node {
+		return ""
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent[node] {
+		return ""
+	}
+	return node
+}
+
+// Elsewhere reports whether the home of a service's log is another node, which answers.
+func (f *Forwarder) Elsewhere(service string) bool { return f.home(service) != "" }
+
+// refresh looks the home of a log up.
+func (f *Forwarder) refresh(h *home, log string) {
+	defer h.looking.Store(false)
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
+	node, err := f.config.Leader(ctx, log)
+	if err != nil {
+		node = "" // an election
+	}
+	h.node.Store(&node)
+	h.at.Store(time.Now().UnixNano())
+}
+
+// Stats returns what became of requests, by log.
+func (f *Forwarder) Stats() map[string]Stats {
+	all := map[string]Stats{}
+	for log, h := range f.homes {
+		all[log] = Stats{h.outcomes[passed].Load(), h.outcomes[kept].Load(), h.outcomes[unknown].Load()}
+	}
+	return all
+}
+
+// suspect keeps requests from a node until it answers again.
+func (f *Forwarder) suspect(node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent[node] {
+		return
+	}
+	f.silent[node] = true
+	f.config.Log.Warn("a node does not answer; requests are served here", "peer", node)
+	go func() {
+		tick := time.NewTicker(f.config.probe)
+		defer tick.Stop()
+	wait:
+		for {
+			select {
+			case <-f.closed:
+				return
+			case <-tick.C:
+			}
+			// That it knows no such exchange is an answer, too. A node that has no subscription takes no requests.
+			_, err := f.conn.Request(controlSubject(node), control(kindAsk, ""), f.config.probe)
+			if err == nil || errors.Is(err, nats.ErrNoResponders) {
+				break wait
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.silent, node)
+		f.config.Log.Info("a node answers again", "peer", node)
+	}()
+}
+
+// keyOf returns the key of an exchange from the subject of its answers, or of the answers to questions about it.
+func (f *Forwarder) keyOf(subject string) (key string, question bool) {
+	return strings.CutSuffix(subject, questionSuffix)
+}
+
+// questionSuffix is the end of the subject for answers to questions about an exchange. The server answers there, too,
+// if no node has subscribed to the question.
+const questionSuffix = "-q"

@@ -1,0 +1,233 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
+)
+
+// A message begins with a version and a kind. Numbers are varints; a text is its length and its bytes.
+//
+//	kindRequest   flags, service, method, URI, host, address of the client, length of the body (-1: unknown), headers;
+//	              the body is the rest
+//	kindHead      flags, status, status of the phrase, phrase, headers; the first part of the body is the rest
+//	kindBody      flags, number of the part, from 1 on; the next part of the body is the rest
+//	others        the key of the exchange, from the node that has sent the request; nothing, from the home
+//
+// Headers are their number, and for each its name, the number of its values, and the values.
+const messageVersion = 1
+
+type kind byte
+
+const (
+	kindRequest kind = 1
+	kindHead    kind = 2
+	kindBody    kind = 3
+	kindBroken  kind = 4 // the handler has broken the connection
+	kindRefused kind = 5 // the home has not begun to serve the request, and will not
+	kindAsk     kind = 6 // is the home still at work?
+	kindAtWork  kind = 7
+	kindUnknown kind = 8 // the home knows no such exchange
+	kindEnd     kind = 9 // the client is gone, or waits no more for a change
+	kindCredit  kind = 10
+)
+
+// The flags of a request and of an answer.
+const (
+	flagTLS  = 1 // the client's connection was encrypted
+	flagLast = 1 // nothing follows
+)
+
+// errMessage means that a message does not parse.
+var errMessage = errors.New("forward: a message does not parse")
+
+// metadata is the beginning of the names of headers whose case is kept.
+const metadata = "X-Ms-Meta-"
+
+func begin(b []byte, k kind) []byte { return append(b, messageVersion, byte(k)) }
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendHeader(b []byte, h http.Header, name func(string) string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(h)))
+	for key, values := range h {
+		b = binary.AppendUvarint(appendText(b, name(key)), uint64(len(values)))
+		for _, v := range values {
+			b = appendText(b, v)
+		}
+	}
+	return b
+}
+
+// appendRequest appends a request without its body.
+func appendRequest(b []byte, service string, r *http.Request) []byte {
+	flags := byte(0)
+	if r.TLS != nil {
+		flags = flagTLS
+	}
+	uri := r.RequestURI
+	if uri == "" { // a request of this process
+		uri = r.URL.RequestURI()
+	}
+	b = append(begin(b, kindRequest), flags)
+	for _, s := range [...]string{service, r.Method, uri, r.Host, r.RemoteAddr} {
+		b = appendText(b, s)
+	}
+	b = binary.AppendVarint(b, r.ContentLength)
+	return appendHeader(b, r.Header, func(key string) string {
+		if strings.HasPrefix(key, metadata) {
+			return headercase.Original(r.Context(), strings.ToLower(key))
+		}
+		return key
+	})
+}
+
+// parser reads a message. After an error it returns zero values.
+type parser struct {
+	rest []byte
+	err  error
+}
+
+// parse returns the kind of a message.
+func parse(data []byte) (kind, *parser) {
+	if len(data) < 2 || data[0] != messageVersion {
+		return 0, &parser{err: errMessage}
+	}
+	return kind(data[1]), &parser{rest: data[2:]}
+}
+
+func (p *parser) fail() { p.rest, p.err = nil, errMessage }
+
+func (p *parser) flags() (b byte) {
+	if len(p.rest) == 0 {
+		p.fail()
+		return 0
+	}
+	b, p.rest = p.rest[0], p.rest[1:]
+	return b
+}
+
+func (p *parser) number() uint64 {
+	v, n := binary.Uvarint(p.rest)
+	if n <= 0 {
+		p.fail()
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *parser) signed() int64 {
+	v, n := binary.Varint(p.rest)
+	if n <= 0 {
+		p.fail()
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *parser) text() (s string) {
+	n := p.number()
+	if n > uint64(len(p.rest)) {
+		p.fail()
+		return ""
+	}
+	s, p.rest = string(p.rest[:n]), p.rest[n:]
+	return s
+}
+
+// header reads headers. take is called with each of them.
+func (p *parser) header(take func(name string, values []string)) {
+	// Each name and each value has one byte at least: a number beyond the rest is not believed.
+	n := p.number()
+	if n > uint64(len(p.rest)) {
+		p.fail()
+	}
+	for ; n > 0 && p.err == nil; n-- {
+		name, k := p.text(), p.number()
+		if k > uint64(len(p.rest)) {
+			p.fail()
+			return
+		}
+		values := make([]string, k)
+		for i := range values {
+			values[i] = p.text()
+		}
+		if p.err == nil {
+			take(name, values)
+		}
+	}
+}
+
+// request reads a request, whose context is a child of ctx. The body of the message is in rest.
+func (p *parser) request(ctx context.Context) (service string, r *http.Request, err error) {
+	flags := p.flags()
+	service = p.text()
+	names := new(headercase.Names)
+	r = &http.Request{Method: p.text(), RequestURI: p.text(), Host: p.text(), RemoteAddr: p.text(),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: p.signed(), Header: http.Header{}}
+	p.header(func(name string, values []string) {
+		key := name
+		if len(name) > len(metadata) && strings.EqualFold(name[:len(metadata)], metadata) {
+			names.Set(name)
+			key = http.CanonicalHeaderKey(name)
+		}
+		r.Header[key] = values
+	})
+	if p.err != nil {
+		return "", nil, p.err
+	}
+	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", errMessage, err)
+	}
+	if flags&flagTLS != 0 {
+		r.TLS = new(tls.ConnectionState) // handlers look only whether there is one
+	}
+	if r.ContentLength < 0 {
+		r.TransferEncoding = []string{"chunked"}
+	}
+	return service, r.WithContext(headercase.NewContext(ctx, names)), nil
+}
+
+// answer is the head of an answer.
+type answer struct {
+	flags  byte
+	status int
+	// phrase is the reason phrase of an answer with the status phraseOf, "" for none.
+	phraseOf int
+	phrase   string
+	header   http.Header
+}
+
+func (a *answer) appendTo(b []byte) []byte {
+	b = append(begin(b, kindHead), a.flags)
+	b = binary.AppendUvarint(b, uint64(a.status))
+	b = appendText(binary.AppendUvarint(b, uint64(a.phraseOf)), a.phrase)
+	return appendHeader(b, a.header, func(key string) string { return key })
+}
+
+// answer reads the head of an answer. The first part of the body is in rest.
+func (p *parser) answer() (a answer, err error) {
+	a = answer{flags: p.flags(), status: int(p.number()), phraseOf: int(p.number()), phrase: p.text(),
+		header: http.Header{}}
+	p.header(func(name string, values []string) { a.header[name] = values })
+	if p.err == nil && (a.status < 200 || a.status > 999) {
+		p.fail()
+	}
+	return a, p.err
+}
+
+// control returns a message about an exchange.
+func control(k kind, key string) []byte {
+	return append(begin(make([]byte, 0, 2+len(key)), k), key...)
+}
