@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
@@ -45,7 +46,7 @@ type Config struct {
 	listPage int // for tests; 0 is the constant
 
 	// For simulations; see schedule.go.
-	schedule schedule
+	schedule schedule.Schedule
 	network  network
 	extents  extents
 }

@@ -2,24 +2,17 @@ package mirror
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// Everything in this package that waits, takes the time or starts a goroutine does so by the functions of this file. So
-// a simulation can decide what happens next, and give the nodes a network and extents of its own.
-
-// schedule decides what happens next in a simulation; nil outside of tests.
-type schedule interface {
-	Now() time.Time
-	Random() uint64
-	Go(task func())
-	Park(d time.Duration, ready func() bool)
-}
+// Everything in this package that waits, takes the time or starts a goroutine does so by the functions of this file,
+// which ask package schedule. So a simulation can decide what happens next, and give the nodes a network and extents of
+// its own.
 
 // network carries messages between nodes: connections of NATS, or the model of a simulation.
 type network interface {
@@ -56,19 +49,9 @@ func (c connections) request(ctx context.Context, subject string, data []byte) (
 
 func (c connections) respond(m *nats.Msg, data []byte) error { return m.Respond(data) }
 
-func (m *Mirror) now() time.Time {
-	if s := m.config.schedule; s != nil {
-		return s.Now()
-	}
-	return time.Now()
-}
+func (m *Mirror) now() time.Time { return schedule.Now(m.config.schedule) }
 
-func (m *Mirror) random() uint64 {
-	if s := m.config.schedule; s != nil {
-		return s.Random()
-	}
-	return rand.Uint64()
-}
+func (m *Mirror) random() uint64 { return schedule.Random(m.config.schedule) }
 
 // await returns true once a message comes, and false once the Mirror is closed or d is over.
 func (m *Mirror) await(d time.Duration, in <-chan struct{}) bool {
@@ -96,20 +79,12 @@ func (m *Mirror) await(d time.Duration, in <-chan struct{}) bool {
 }
 
 // sleep waits. It returns false if the Mirror was closed.
-func (m *Mirror) sleep(d time.Duration) bool {
-	m.await(d, nil)
-	return m.life.Err() == nil
-}
+func (m *Mirror) sleep(d time.Duration) bool { return schedule.Sleep(m.life, m.config.schedule, d) }
 
 // spawn runs f until it returns. Close waits for it.
 func (m *Mirror) spawn(f func()) {
-	s := m.config.schedule
-	if s == nil {
-		m.done.Go(f)
-		return
-	}
 	m.done.Add(1)
-	s.Go(func() {
+	schedule.Go(m.config.schedule, func() {
 		defer m.done.Done()
 		f()
 	})

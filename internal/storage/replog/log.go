@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 )
 
 // Config configures a Log.
@@ -61,7 +62,7 @@ type Config struct {
 	seeded bool // Open creates a seeded log
 
 	// For simulations; see schedule.go.
-	schedule schedule
+	schedule schedule.Schedule
 	servers  servers
 	chunk    int // largest payload of a message; 0 is what the server accepts
 }

@@ -2,28 +2,17 @@ package replog
 
 import (
 	"context"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 )
 
 // Everything in this package that waits, takes the time or starts a goroutine does so by the functions of this file,
-// and reaches the servers by the interface of servers.go. A simulation can replace both: then it decides what happens
-// next, and the same seed gives the same run.
-
-// schedule decides what happens next in a simulation. It is nil outside of tests: then that is up to the runtime.
-type schedule interface {
-	Now() time.Time
-	// Random returns the next number of the seed.
-	Random() uint64
-	// Go begins a task, of which one runs at a time.
-	Go(task func())
-	// Park ends the turn of the task that calls. It returns once ready has returned true, or d is over.
-	Park(d time.Duration, ready func() bool)
-}
+// which ask package schedule, and reaches the servers by the interface of servers.go. A simulation can replace both.
 
 // forever is a wait without a limit.
 const forever time.Duration = 1<<63 - 1
@@ -83,36 +72,15 @@ func closed(c <-chan struct{}) bool {
 
 // sleep waits. It returns false if ctx ends before.
 func (l *Log) sleep(ctx context.Context, d time.Duration) bool {
-	if s := l.config.schedule; s != nil {
-		s.Park(d, func() bool { return ctx.Err() != nil })
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return schedule.Sleep(ctx, l.config.schedule, d)
 }
 
 // pause waits; it returns false if the log was closed.
 func (l *Log) pause(d time.Duration) bool { return l.sleep(l.life, d) }
 
-func (l *Log) now() time.Time {
-	if s := l.config.schedule; s != nil {
-		return s.Now()
-	}
-	return time.Now()
-}
+func (l *Log) now() time.Time { return schedule.Now(l.config.schedule) }
 
-func (l *Log) random() uint64 {
-	if s := l.config.schedule; s != nil {
-		return s.Random()
-	}
-	return rand.Uint64()
-}
+func (l *Log) random() uint64 { return schedule.Random(l.config.schedule) }
 
 // inbox returns a subject that no other call uses.
 func (l *Log) inbox() string {
@@ -132,13 +100,7 @@ func (l *Log) within(ctx context.Context, d time.Duration) (context.Context, con
 }
 
 // spawn starts a goroutine.
-func (l *Log) spawn(f func()) {
-	if s := l.config.schedule; s != nil {
-		s.Go(f)
-		return
-	}
-	go f()
-}
+func (l *Log) spawn(f func()) { schedule.Go(l.config.schedule, f) }
 
 // together calls f with 0 to n-1, for some of them at a time, until one call fails.
 func (l *Log) together(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {

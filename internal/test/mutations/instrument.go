@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/test/overlay"
 )
 
 // chooser is the file that is added to a mutated package. Tests and the processes that they start have the number of
@@ -125,39 +127,23 @@ func load(folder string) (*loaded, error) {
 	return p, err
 }
 
-// overlayFile is the file for -overlay.
-const overlayFile = "overlay.json"
-
-// overlay writes packages with all mutants in a folder, and returns the file for -overlay. A mutant's number is its
-// index in the sample plus one.
-func overlay(into string, packages []*loaded, sample []*mutant) (string, error) {
-	replaced := map[string]string{}
-	place := func(path, text string) error {
-		absolute, err := filepath.Abs(path)
-		if err != nil {
-			return err
-		}
-		replaced[absolute] = filepath.Join(into, fmt.Sprint(len(replaced), "-", filepath.Base(path)))
-		return os.WriteFile(replaced[absolute], []byte(text), 0o600)
-	}
+// overlaid returns an overlay with all mutants of packages, whose files are in a folder. A mutant's number is its index
+// in the sample plus one.
+func overlaid(into string, packages []*loaded, sample []*mutant) (*overlay.Overlay, error) {
+	o := overlay.New(into)
 	for _, p := range packages {
-		if err := place(p.folder+"/mutants.go", fmt.Sprintf(chooser, p.name)); err != nil {
-			return "", err
+		if err := o.Place(p.folder+"/mutants.go", fmt.Sprintf(chooser, p.name)); err != nil {
+			return nil, err
 		}
 		for _, s := range p.sources {
 			if text := mutated(s, sample); text != s.text {
-				if err := place(s.path, text); err != nil {
-					return "", err
+				if err := o.Place(s.path, text); err != nil {
+					return nil, err
 				}
 			}
 		}
 	}
-	b, err := json.Marshal(map[string]any{"Replace": replaced})
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(into, overlayFile)
-	return file, os.WriteFile(file, b, 0o600)
+	return o, nil
 }
 
 // insertion is text at an offset of a file.

@@ -94,7 +94,7 @@ func (t *target) run(d drawing, list bool) (caught, all int, err error) {
 		return 0, 0, err
 	}
 	defer os.RemoveAll(folder)
-	file, err := overlay(folder, []*loaded{p}, sample)
+	o, err := overlaid(folder, []*loaded{p}, sample)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -103,7 +103,7 @@ func (t *target) run(d drawing, list bool) (caught, all int, err error) {
 	for i, tests := range t.tests {
 		rigs[i] = &rig{folder: tests, binary: filepath.Join(folder, fmt.Sprintf("tests%d", i)),
 			reached: filepath.Join(folder, "reached"), short: true}
-		if err := rigs[i].build(file); err != nil {
+		if err := o.BuildTests(tests, rigs[i].binary); err != nil {
 			return 0, 0, err
 		}
 		if err := rigs[i].learn(); err != nil {

@@ -27,15 +27,6 @@ type rig struct {
 // quick is how long a test takes that is run before the others.
 const quick = 500 * time.Millisecond
 
-func (r *rig) build(overlay string) error {
-	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", r.binary, "./"+r.folder)
-	out, err := build.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("go test -c %s: %w\n%s", r.folder, err, out)
-	}
-	return nil
-}
-
 // learn runs each test alone, without a mutant, and notes to which mutants it comes. A mutant then needs these tests
 // alone. A test that fails by itself would catch every mutant.
 func (r *rig) learn() error {

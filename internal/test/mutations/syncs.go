@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/overlay"
 )
 
 // syncsPage has a row for each function that syncs, with the tests that fail without it: each of its syncs is missed by
@@ -95,7 +97,7 @@ func runSyncs(only *regexp.Regexp) (caught, all int, err error) {
 		return 0, 0, err
 	}
 	defer os.RemoveAll(into)
-	sample, err := overlaySyncs(into, rows)
+	o, sample, err := overlaySyncs(into, rows)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -106,7 +108,7 @@ func runSyncs(only *regexp.Regexp) (caught, all int, err error) {
 				continue
 			}
 			rigs[test.folder] = &rig{folder: test.folder, binary: filepath.Join(into, fmt.Sprint("tests", len(rigs)))}
-			if err := rigs[test.folder].build(filepath.Join(into, overlayFile)); err != nil {
+			if err := o.BuildTests(test.folder, rigs[test.folder].binary); err != nil {
 				return 0, 0, err
 			}
 		}
@@ -145,7 +147,7 @@ func (r *syncRow) missedBy(rigs map[string]*rig, number int) string {
 }
 
 // overlaySyncs writes the packages of the rows without their syncs, and returns the mutants.
-func overlaySyncs(into string, rows []syncRow) (sample []*mutant, err error) {
+func overlaySyncs(into string, rows []syncRow) (o *overlay.Overlay, sample []*mutant, err error) {
 	packages := map[string]*loaded{}
 	for _, r := range rows {
 		folder := path.Dir(r.file)
@@ -154,7 +156,7 @@ func overlaySyncs(into string, rows []syncRow) (sample []*mutant, err error) {
 		}
 		p, err := load(folder)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		packages[folder] = p
 		for _, s := range p.sources {
@@ -165,6 +167,6 @@ func overlaySyncs(into string, rows []syncRow) (sample []*mutant, err error) {
 			}
 		}
 	}
-	_, err = overlay(into, slices.Collect(maps.Values(packages)), sample)
-	return sample, err
+	o, err = overlaid(into, slices.Collect(maps.Values(packages)), sample)
+	return o, sample, err
 }

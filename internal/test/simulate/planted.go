@@ -2,13 +2,14 @@ package simulate
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/overlay"
 )
 
 // Planted is a fault that a simulation must find: a file of the package under test has New in place of Old, which
@@ -42,10 +43,6 @@ func PlantedFaults(t *testing.T, faults []Planted, keep func(file string) bool, 
 // build returns the program of the tests.
 func build(t *testing.T, faults []Planted, keep func(file string) bool) string {
 	t.Helper()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, texts := t.TempDir(), map[string]string{}
 	for _, f := range faults {
 		if texts[f.File] == "" {
@@ -63,44 +60,34 @@ func build(t *testing.T, faults []Planted, keep func(file string) bool) string {
 		}
 		texts[f.File] = strings.Replace(texts[f.File], f.Old, f.New, 1)
 	}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	o := overlay.New(dir)
 	tests, err := filepath.Glob("*_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range tests { // without the others, the program is built in a third of the time
 		if !keep(file) {
-			overlay.Replace[filepath.Join(here, file)] = ""
+			if err := o.Omit(file); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	for _, files := range []map[string]string{texts, {"planted.go": "package " + packageOf(t) + `
+	texts["planted.go"] = "package " + packageOf(t) + `
 
 import "os"
 
 var plantedName = os.Getenv("LAZULI_PLANTED")
 
 func planted(name string) bool { return plantedName == name }
-`}} {
-		for file, text := range files {
-			replacement := filepath.Join(dir, file)
-			if err := os.WriteFile(replacement, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			overlay.Replace[filepath.Join(here, file)] = replacement
+`
+	for file, text := range texts {
+		if err := o.Place(file, text); err != nil {
+			t.Fatal(err)
 		}
 	}
-	list, err := json.Marshal(overlay)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "overlay.json"), list, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	program := filepath.Join(dir, "planted.test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"),
-		"-o", program, ".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building the tests with the faults: %v\n%s", err, out)
+	if err := o.BuildTests(".", program); err != nil {
+		t.Fatalf("building the tests with the faults: %v", err)
 	}
 	return program
 }
