@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/durable/results"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -22,11 +24,12 @@ type answering map[string]string
 
 // ExecuteOrchestrator implements backend.Executor.
 func (a answering) ExecuteOrchestrator(_ context.Context, _ api.InstanceID, old,
-	fresh []*durable.Event) (*backend.ExecutionResults, error) {
+	fresh []*record.Event) (*backend.ExecutionResults, error) {
 	r := results.New()
 	for _, e := range append(old, fresh...) {
 		if x := e.GetExecutionStarted(); x != nil {
-			if err := (protojson.UnmarshalOptions{}).Unmarshal([]byte(`{"actions":[`+a[x.Name]+`]}`), r.Response); err != nil {
+			if err := (protojson.UnmarshalOptions{}).Unmarshal([]byte(`{"actions":[`+a[x.Name]+`]}`),
+				r.Response); err != nil {
 				return nil, err
 			}
 			tags := strings.Repeat("x", 10_000)
@@ -51,7 +54,7 @@ func tag(number protowire.Number, value string) []byte {
 }
 
 // ExecuteActivity implements backend.Executor.
-func (answering) ExecuteActivity(context.Context, api.InstanceID, *durable.Event) (*durable.Event, error) {
+func (answering) ExecuteActivity(context.Context, api.InstanceID, *record.Event) (*record.Event, error) {
 	return nil, nil
 }
 
@@ -73,7 +76,7 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 		"carryover":    `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_CONTINUED_AS_NEW","carryoverEvents":[{"eventId":1}]}}`,
 		"noTime":       `{"createTimer":{}}`, "pastTime": `{"createTimer":{"fireAt":"0001-01-01T00:00:00Z"}}`,
 	}
-	w := b.NewWorker(answers, durable.WorkerOptions{})
+	w := b.NewWorker(answers, hub.WorkerOptions{})
 	if err := w.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +89,7 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 		"status":       "status 99", "running": "status 0", "carryover": "unknown kind", "noTime": "Timestamp",
 		"pastTime": "1970",
 	} {
-		start(t, c, name, durable.StartOptions{InstanceID: name})
+		start(t, c, name, hub.StartOptions{InstanceID: name})
 		if i := ended(t, c, name, "Failed"); !strings.Contains(i.FailureMessage, says) {
 			t.Errorf("%s: the failure says %q, want %q in it", name, i.FailureMessage, says)
 		}
@@ -101,7 +104,7 @@ func TestBurstOfEventsWithContinueAsNew(t *testing.T) {
 	const events = 70
 	b := h.backend()
 	c := b.Client()
-	start(t, c, "count", durable.StartOptions{InstanceID: "i", Input: "0"})
+	start(t, c, "count", hub.StartOptions{InstanceID: "i", Input: "0"})
 	for range events {
 		if err := c.RaiseEvent(t.Context(), "i", "one", ""); err != nil {
 			t.Fatal(err)

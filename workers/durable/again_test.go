@@ -8,6 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -32,9 +33,9 @@ func TestActivityWhoseResultIsInTheHistoryDoesNotRunAgain(t *testing.T) {
 		return nil, nil
 	}})
 	b := h.backend()
-	first := b.NewWorker(r, durable.WorkerOptions{})
+	first := b.NewWorker(r, hub.WorkerOptions{})
 	check.OK(t, first.Start(context.Background()))
-	id := start(t, b.Client(), "waits", durable.StartOptions{})
+	id := start(t, b.Client(), "waits", hub.StartOptions{})
 	<-started
 	item := h.account.Messages("test-workitems")
 	if len(item) != 1 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -18,8 +19,8 @@ func TestTwoAppsOnOneHub(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
 	// run starts an app whose workflow, activity and entity have a name of their own, and returns what stops it.
-	run := func(name string) (*durable.Client, func()) {
-		engine := durable.NewEngine(durable.Options{Hub: "Test", LeaseDuration: 15 * time.Second})
+	run := func(name string) (*hub.Client, func()) {
+		engine := durable.NewEngine(hub.Options{Hub: "Test", LeaseDuration: 15 * time.Second})
 		app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 		app.Orchestration(name+" workflow", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
 			text, err := durable.Call[string](ctx, name+" activity", nil)
@@ -29,7 +30,7 @@ func TestTwoAppsOnOneHub(t *testing.T) {
 			if err := durable.Sleep(ctx, time.Millisecond); err != nil {
 				return "", err
 			}
-			n, err := durable.CallEntity[int](ctx, durable.EntityID(name, "n"), "add", 1)
+			n, err := durable.CallEntity[int](ctx, hub.EntityID(name, "n"), "add", 1)
 			if err != nil || n != 1 {
 				return "", err
 			}
@@ -59,13 +60,13 @@ func TestTwoAppsOnOneHub(t *testing.T) {
 	}
 	// The first app has all partitions when the second one starts.
 	one, _ := run("one")
-	start(t, one, "one workflow", durable.StartOptions{InstanceID: "1"})
-	start(t, one, "two workflow", durable.StartOptions{InstanceID: "early"})
+	start(t, one, "one workflow", hub.StartOptions{InstanceID: "1"})
+	start(t, one, "two workflow", hub.StartOptions{InstanceID: "early"})
 	if i := ended(t, one, "early", "Failed"); i.FailureMessage == "" {
 		t.Errorf("a workflow that no app has: %+v", i)
 	}
 	two, stop := run("two")
-	start(t, two, "two workflow", durable.StartOptions{InstanceID: "2"})
+	start(t, two, "two workflow", hub.StartOptions{InstanceID: "2"})
 	for _, id := range []string{"1", "2"} {
 		check.OK(t, one.RaiseEvent(t.Context(), id, "go", ""))
 	}
@@ -75,8 +76,8 @@ func TestTwoAppsOnOneHub(t *testing.T) {
 		}
 	}
 	stop()
-	start(t, one, "two part", durable.StartOptions{InstanceID: "waits", Input: `"it"`})
-	start(t, one, "one part", durable.StartOptions{InstanceID: "other", Input: `"it"`})
+	start(t, one, "two part", hub.StartOptions{InstanceID: "waits", Input: `"it"`})
+	start(t, one, "one part", hub.StartOptions{InstanceID: "other", Input: `"it"`})
 	ended(t, one, "other", "Completed")
 	if i, err := one.Get(t.Context(), "waits"); err != nil || i.Status != "Pending" {
 		t.Errorf("the work of an app that has stopped: %+v, %v", i, err)

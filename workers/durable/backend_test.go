@@ -23,7 +23,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/link"
 	"github.com/lazuli-storage/lazuli/lazulitest"
@@ -31,24 +33,24 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// hub is a hub in an account of its own.
-type hub struct {
+// testHub is a hub in an account of its own.
+type testHub struct {
 	t       *testing.T
 	account *lazulitest.Account
-	options durable.Options
+	options hub.Options
 }
 
-func newHub(t *testing.T, lazuli *lazulitest.Lazuli, clock workers.Clock) *hub {
+func newHub(t *testing.T, lazuli *lazulitest.Lazuli, clock workers.Clock) *testHub {
 	account := lazuli.Account(t)
 	log := slog.New(slog.DiscardHandler)
 	if testing.Verbose() && os.Getenv("DURABLE_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	return &hub{t, account, durable.Options{Storage: account.Storage, Hub: "Test", Clock: clock, Logger: log}}
+	return &testHub{t, account, hub.Options{Storage: account.Storage, Hub: "Test", Clock: clock, Logger: log}}
 }
 
 // withoutExtensions makes the hub use the service without extensions of the protocol.
-func (h *hub) withoutExtensions(lazuli *lazulitest.Lazuli) {
+func (h *testHub) withoutExtensions(lazuli *lazulitest.Lazuli) {
 	h.t.Helper()
 	storage, err := workers.OpenStorage(h.account.ConnectionString(),
 		workers.WithTransport(link.Plain{Next: lazuli.Client()}))
@@ -57,9 +59,9 @@ func (h *hub) withoutExtensions(lazuli *lazulitest.Lazuli) {
 }
 
 // backend returns a backend whose hub exists.
-func (h *hub) backend() *durable.Backend {
+func (h *testHub) backend() *hub.Backend {
 	h.t.Helper()
-	b, err := durable.New(h.options)
+	b, err := hub.New(h.options)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -70,10 +72,10 @@ func (h *hub) backend() *durable.Backend {
 }
 
 // run starts a worker that the test's end stops, and returns a client.
-func (h *hub) run(r backend.Executor) *durable.Client {
+func (h *testHub) run(r backend.Executor) *hub.Client {
 	h.t.Helper()
 	b := h.backend()
-	w := b.NewWorker(r, durable.WorkerOptions{})
+	w := b.NewWorker(r, hub.WorkerOptions{})
 	if err := w.Start(context.Background()); err != nil {
 		h.t.Fatal(err)
 	}
@@ -86,7 +88,7 @@ func (h *hub) run(r backend.Executor) *durable.Client {
 }
 
 // ended waits for an instance and fails the test unless it ends with the status.
-func ended(t *testing.T, c *durable.Client, id, status string) *durable.Instance {
+func ended(t *testing.T, c *hub.Client, id, status string) *record.Instance {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
@@ -100,7 +102,7 @@ func ended(t *testing.T, c *durable.Client, id, status string) *durable.Instance
 	return i
 }
 
-func start(t *testing.T, c *durable.Client, name string, o durable.StartOptions) string {
+func start(t *testing.T, c *hub.Client, name string, o hub.StartOptions) string {
 	t.Helper()
 	id, err := c.Start(t.Context(), name, o)
 	if err != nil {
@@ -172,7 +174,7 @@ func TestFanOut(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)
 	c := h.run(registry(t, workflows{"fanOut": fanOut}, activities{"double": double}))
-	id := start(t, c, "fanOut", durable.StartOptions{Input: "250"})
+	id := start(t, c, "fanOut", hub.StartOptions{Input: "250"})
 	if i := ended(t, c, id, "Completed"); i.Output != "62250" {
 		t.Errorf("the output is %s", i.Output)
 	}
@@ -185,7 +187,7 @@ func TestDeposedOwnerCannotCommit(t *testing.T) {
 	clock := lazulitest.NewClock()
 	h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
 	one, two := h.backend(), h.backend()
-	start(t, one.Client(), "one", durable.StartOptions{InstanceID: "i"})
+	start(t, one.Client(), "one", hub.StartOptions{InstanceID: "i"})
 
 	executor := registry(t, workflows{"one": func(ctx *durable.Context) (any, error) {
 		if err := ctx.WaitForSingleEvent("go", -1).Await(nil); err != nil {
@@ -193,7 +195,7 @@ func TestDeposedOwnerCannotCommit(t *testing.T) {
 		}
 		return nil, ctx.CallActivity("double", durable.WithInput(1)).Await(nil)
 	}}, nil)
-	process := func(b *durable.Backend) *backend.OrchestrationWorkItem {
+	process := func(b *hub.Backend) *backend.OrchestrationWorkItem {
 		t.Helper()
 		wi, err := b.GetOrchestrationWorkItem(t.Context())
 		if err != nil {
@@ -242,7 +244,7 @@ func TestDeposedOwnerCannotCommit(t *testing.T) {
 }
 
 // rowsOf returns the keys of an instance's rows, and its blobs.
-func (h *hub) rowsOf(id string) (keys []string) {
+func (h *testHub) rowsOf(id string) (keys []string) {
 	h.t.Helper()
 	for _, table := range []string{"TestInstances", "TestHistory"} {
 		pager := h.account.Tables.NewClient(table).NewListEntitiesPager(
@@ -304,7 +306,7 @@ func TestLargePayloadsAreStoredAndCleanedUp(t *testing.T) {
 		}}, activities{"echo": echo}))
 	for name, input := range map[string]string{"once": strings.Repeat("é", 50_000),
 		"continued": "again" + strings.Repeat("x", 99_995)} {
-		start(t, c, "large", durable.StartOptions{InstanceID: name, Input: `"` + input + `"`})
+		start(t, c, "large", hub.StartOptions{InstanceID: name, Input: `"` + input + `"`})
 		if err := c.RaiseEvent(t.Context(), name, "more", `"`+strings.Repeat("y", 80_000)+`"`); err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +321,7 @@ func TestLargePayloadsAreStoredAndCleanedUp(t *testing.T) {
 		if err := c.Purge(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Get(t.Context(), id); !errors.Is(err, durable.ErrInstanceNotFound) {
+		if _, err := c.Get(t.Context(), id); !errors.Is(err, record.ErrInstanceNotFound) {
 			t.Errorf("%s after its purge: %v", id, err)
 		}
 	}
@@ -352,7 +354,7 @@ func TestContinueAsNewCleansUp(t *testing.T) {
 		return strings.Repeat("z", 50_000),
 			nil
 	}}))
-	start(t, c, "again", durable.StartOptions{InstanceID: "i", Input: "3"})
+	start(t, c, "again", hub.StartOptions{InstanceID: "i", Input: "3"})
 	want := []string{"TestInstances", "TestHistory", "TestHistory", "TestHistory"} // two events and the sentinel
 	var got []string
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
@@ -380,7 +382,7 @@ func TestLateResultLeavesNoPayload(t *testing.T) {
 	c := h.run(registry(t, workflows{"waits": func(ctx *durable.Context) (any, error) {
 		return nil, ctx.WaitForSingleEvent("end", -1).Await(nil)
 	}}, nil))
-	id := start(t, c, "waits", durable.StartOptions{InstanceID: "i"})
+	id := start(t, c, "waits", hub.StartOptions{InstanceID: "i"})
 	_, err := c.WaitStart(t.Context(), id)
 	check.OK(t, err)
 	event, err := proto.Marshal(&protocol.HistoryEvent{EventId: -1, Timestamp: timestamppb.Now(),
@@ -416,7 +418,7 @@ func TestLongTimer(t *testing.T) {
 		fired = ctx.CurrentTimeUtc
 		return nil, err
 	}}, nil))
-	id := start(t, c, "sleep", durable.StartOptions{})
+	id := start(t, c, "sleep", hub.StartOptions{})
 	check.Eventually(t, func() bool {
 		i, err := c.Get(t.Context(), id)
 		check.OK(t, err)
@@ -442,7 +444,7 @@ func TestStartSoon(t *testing.T) {
 		return nil, nil
 	}}, nil))
 	at := clock.Now().Add(1500 * time.Millisecond)
-	id := start(t, c, "soon", durable.StartOptions{At: at})
+	id := start(t, c, "soon", hub.StartOptions{At: at})
 	check.Eventually(t, func() bool {
 		if clock.Now().Sub(at) < 5*time.Second { // the clock stops long before a start message that is hidden appears
 			clock.Advance(100 * time.Millisecond)
@@ -494,17 +496,17 @@ func TestBadInputFailsItsInstanceOnly(t *testing.T) {
 		"output": "too large", "status": "custom status",
 		"result": "too large", "missing": "no task activity named 'none'", "child": "U+0001",
 	} {
-		start(t, c, name, durable.StartOptions{InstanceID: "bad-" + name})
+		start(t, c, name, hub.StartOptions{InstanceID: "bad-" + name})
 		if i := ended(t, c, "bad-"+name, "Failed"); !strings.Contains(i.FailureMessage, says) {
 			t.Errorf("%s: the failure says %q, want %q in it", name, i.FailureMessage, says)
 		}
 	}
-	if _, err := c.Start(t.Context(), "fine", durable.StartOptions{Input: strings.Repeat("1", 200_000)}); !errors.Is(err,
-		durable.ErrTooLarge) {
+	if _, err := c.Start(t.Context(), "fine", hub.StartOptions{Input: strings.Repeat("1", 200_000)}); !errors.Is(err,
+		record.ErrTooLarge) {
 		t.Errorf("a start with a large input: %v", err)
 	}
 
-	start(t, c, "waits", durable.StartOptions{InstanceID: "corrupt"})
+	start(t, c, "waits", hub.StartOptions{InstanceID: "corrupt"})
 	eventually(t, func() bool { i, err := c.Get(t.Context(), "corrupt"); return err == nil && i.Status == "Running" })
 	history := h.account.Tables.NewClient("TestHistory")
 	if _, err := history.UpdateEntity(t.Context(),
@@ -518,7 +520,7 @@ func TestBadInputFailsItsInstanceOnly(t *testing.T) {
 	if i := ended(t, c, "corrupt", "Failed"); !strings.Contains(i.FailureMessage, "0000000000000001") {
 		t.Errorf("the failure says %q, want the row in it", i.FailureMessage)
 	}
-	start(t, c, "fine", durable.StartOptions{InstanceID: "good"})
+	start(t, c, "fine", hub.StartOptions{InstanceID: "good"})
 	ended(t, c, "good", "Completed")
 	if poison := h.account.Messages("test-poison"); len(poison) > 0 {
 		t.Errorf("messages in the poison queue: %q", poison)
@@ -531,7 +533,7 @@ func eventually(t *testing.T, done func() bool) {
 }
 
 // breakLeases takes all partitions from their owners, who do not know.
-func (h *hub) breakLeases() {
+func (h *testHub) breakLeases() {
 	h.t.Helper()
 	for i := range 4 {
 		b := h.account.Blobs.ServiceClient().NewContainerClient("test-leases").NewBlobClient(
@@ -557,11 +559,11 @@ func TestCharactersOfIDs(t *testing.T) {
 	characters := []string{" ", "/", `\`, "#", "?", "'", `"`, "%", "+", "^", "&", "<", "é", "中", "\uD7FF", "\uFFFD", "😀",
 		"\U0010FFFF"}
 	for _, character := range characters {
-		ended(t, c, start(t, c, "fine", durable.StartOptions{InstanceID: "i" + character + "j"}), "Completed")
+		ended(t, c, start(t, c, "fine", hub.StartOptions{InstanceID: "i" + character + "j"}), "Completed")
 	}
 	for _, character := range characters {
 		id := "i" + character + "j"
-		page, err := c.Query(t.Context(), durable.Query{Prefix: "i" + character})
+		page, err := c.Query(t.Context(), hub.Query{Prefix: "i" + character})
 		check.OK(t, err)
 		if len(page.Instances) != 1 || page.Instances[0].ID != id {
 			t.Errorf("the prefix i%s finds %d instances", character, len(page.Instances))
@@ -569,8 +571,8 @@ func TestCharactersOfIDs(t *testing.T) {
 		check.OK(t, c.Purge(t.Context(), id))
 	}
 	for _, character := range []string{"\x00", "\n", "\u0085", "\uFFFE", "\uFFFF", "\xFF"} {
-		if _, err := c.Start(t.Context(), "fine", durable.StartOptions{
-			InstanceID: "i" + character}); !errors.Is(err, durable.ErrBadInstanceID) {
+		if _, err := c.Start(t.Context(), "fine", hub.StartOptions{
+			InstanceID: "i" + character}); !errors.Is(err, record.ErrBadInstanceID) {
 			t.Errorf("the ID i%q: %v", character, err)
 		}
 	}
@@ -588,11 +590,11 @@ func TestQueryPages(t *testing.T) {
 		if i%5 == 0 {
 			name, status = "fails", "Failed"
 		}
-		id := start(t, c, name, durable.StartOptions{InstanceID: fmt.Sprintf("a/%02d", i)})
+		id := start(t, c, name, hub.StartOptions{InstanceID: fmt.Sprintf("a/%02d", i)})
 		ended(t, c, id, status)
 	}
-	start(t, c, "fine", durable.StartOptions{InstanceID: "b"})
-	all := func(q durable.Query) (ids []string) {
+	start(t, c, "fine", hub.StartOptions{InstanceID: "b"})
+	all := func(q hub.Query) (ids []string) {
 		t.Helper()
 		for {
 			page, err := c.Query(t.Context(), q)
@@ -607,20 +609,20 @@ func TestQueryPages(t *testing.T) {
 			}
 		}
 	}
-	if ids := all(durable.Query{Prefix: "a/", Top: 4}); len(ids) != 25 || ids[0] != "a/00" || ids[24] != "a/24" {
+	if ids := all(hub.Query{Prefix: "a/", Top: 4}); len(ids) != 25 || ids[0] != "a/00" || ids[24] != "a/24" {
 		t.Errorf("the instances with the prefix are %q", ids)
 	}
 	if diff := cmp.Diff([]string{"a/00", "a/05", "a/10", "a/15", "a/20"},
-		all(durable.Query{Status: []string{"failed"}, Top: 2})); diff != "" {
+		all(hub.Query{Status: []string{"failed"}, Top: 2})); diff != "" {
 		t.Errorf("the failed instances (-want +got):\n%s", diff)
 	}
-	if ids := all(durable.Query{To: time.Now().Add(-time.Hour)}); len(ids) != 0 {
+	if ids := all(hub.Query{To: time.Now().Add(-time.Hour)}); len(ids) != 0 {
 		t.Errorf("instances of an hour ago: %q", ids)
 	}
-	if _, err := c.Query(t.Context(), durable.Query{Status: []string{"odd"}}); err == nil {
+	if _, err := c.Query(t.Context(), hub.Query{Status: []string{"odd"}}); err == nil {
 		t.Error("a status that does not exist was accepted")
 	}
-	if n, err := c.PurgeAll(t.Context(), durable.Query{Status: []string{"Failed"}}); n != 5 || err != nil {
+	if n, err := c.PurgeAll(t.Context(), hub.Query{Status: []string{"Failed"}}); n != 5 || err != nil {
 		t.Errorf("purged %d, %v, want 5", n, err)
 	}
 }
@@ -656,7 +658,7 @@ func TestRewind(t *testing.T) {
 			return nil, nil
 		},
 	}))
-	start(t, c, "parent", durable.StartOptions{InstanceID: "i"})
+	start(t, c, "parent", hub.StartOptions{InstanceID: "i"})
 	if i := ended(t, c, "i", "Failed"); !strings.Contains(i.FailureMessage, "ill") {
 		t.Errorf("it failed with %q", i.FailureMessage)
 	}
@@ -672,7 +674,7 @@ func TestRewind(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"good": 1, "bad": 2}, calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	if err := c.Rewind(t.Context(), "i", "again"); !errors.Is(err, durable.ErrNotFailed) {
+	if err := c.Rewind(t.Context(), "i", "again"); !errors.Is(err, record.ErrNotFailed) {
 		t.Errorf("a rewind of a completed instance: %v", err)
 	}
 }

@@ -10,21 +10,22 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-func benchHub(b *testing.B, orchestrators workflows) *durable.Client {
+func benchHub(b *testing.B, orchestrators workflows) *hub.Client {
 	b.Helper()
 	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
-	be, err := durable.New(durable.Options{Storage: lazuli.Default(b).Storage, Hub: "Bench",
+	be, err := hub.New(hub.Options{Storage: lazuli.Default(b).Storage, Hub: "Bench",
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}
 	r := registry(b, orchestrators, activities{"double": double})
-	w := be.NewWorker(r, durable.WorkerOptions{MaxOrchestrations: 64, MaxActivities: 64})
+	w := be.NewWorker(r, hub.WorkerOptions{MaxOrchestrations: 64, MaxActivities: 64})
 	if err := w.Start(context.Background()); err != nil {
 		b.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func BenchmarkSequence(b *testing.B) {
 	for range 64 {
 		wg.Go(func() {
 			for i := range next {
-				id, err := c.Start(b.Context(), "sequence", durable.StartOptions{InstanceID: fmt.Sprint("s", i)})
+				id, err := c.Start(b.Context(), "sequence", hub.StartOptions{InstanceID: fmt.Sprint("s", i)})
 				if err == nil {
 					_, err = c.Wait(b.Context(), id)
 				}
@@ -72,7 +73,7 @@ func BenchmarkFanOut(b *testing.B) {
 	c := benchHub(b, workflows{"fanOut": fanOut})
 	b.ResetTimer()
 	for range b.N {
-		id, err := c.Start(b.Context(), "fanOut", durable.StartOptions{Input: "1000"})
+		id, err := c.Start(b.Context(), "fanOut", hub.StartOptions{Input: "1000"})
 		if err == nil {
 			_, err = c.Wait(b.Context(), id)
 		}
@@ -115,12 +116,12 @@ func BenchmarkChain(b *testing.B) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 256
 	requests := &counted{next: &http.Client{Transport: transport}, n: map[string]int{}}
-	open := func() durable.Options {
+	open := func() hub.Options {
 		storage, err := workers.OpenStorage(connection, workers.WithTransport(requests))
 		if err != nil {
 			b.Fatal(err)
 		}
-		return durable.Options{Storage: storage, Hub: "Bench", Logger: slog.New(slog.DiscardHandler)}
+		return hub.Options{Storage: storage, Hub: "Bench", Logger: slog.New(slog.DiscardHandler)}
 	}
 	r := registry(b, workflows{"chain": func(ctx *durable.Context) (any, error) {
 		for i := range 3 {
@@ -130,16 +131,16 @@ func BenchmarkChain(b *testing.B) {
 		}
 		return nil, nil
 	}}, activities{"double": double})
-	be, err := durable.New(open())
+	be, err := hub.New(open())
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := be.NewWorker(r, durable.WorkerOptions{})
+	w := be.NewWorker(r, hub.WorkerOptions{})
 	if err := w.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = w.Shutdown(context.Background()) }()
-	c, err := durable.NewClient(b.Context(), open())
+	c, err := hub.NewClient(b.Context(), open())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func BenchmarkChain(b *testing.B) {
 	for range 16 {
 		all.Go(func() {
 			for i := range next {
-				id, err := c.Start(b.Context(), "chain", durable.StartOptions{InstanceID: fmt.Sprint("c", i)})
+				id, err := c.Start(b.Context(), "chain", hub.StartOptions{InstanceID: fmt.Sprint("c", i)})
 				if err == nil {
 					_, err = c.Wait(b.Context(), id)
 				}
@@ -178,12 +179,12 @@ func BenchmarkChain(b *testing.B) {
 }
 
 // benchWorkers runs an app on each of several processes' engines, all in this process, on one hub of 16 partitions.
-func benchWorkers(b *testing.B, workerCount int) *durable.Client {
+func benchWorkers(b *testing.B, workerCount int) *hub.Client {
 	b.Helper()
 	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
-	var c *durable.Client
+	var c *hub.Client
 	for range workerCount {
-		engine := durable.NewEngine(durable.Options{Hub: "Bench", Partitions: 16})
+		engine := durable.NewEngine(hub.Options{Hub: "Bench", Partitions: 16})
 		app := workers.New(workers.Config{Storage: lazuli.Default(b).Storage, Logger: slog.New(slog.DiscardHandler),
 			Durable: engine})
 		app.Entity("account", accountEntity())
@@ -210,7 +211,7 @@ func BenchmarkOrchestrations(b *testing.B) {
 			c := benchWorkers(b, n)
 			b.ResetTimer()
 			inParallel(b, 64, func(i int) error {
-				id, err := c.Start(b.Context(), "one", durable.StartOptions{InstanceID: fmt.Sprint("o", i), Input: "1"})
+				id, err := c.Start(b.Context(), "one", hub.StartOptions{InstanceID: fmt.Sprint("o", i), Input: "1"})
 				if err == nil {
 					_, err = c.Wait(b.Context(), id)
 				}
@@ -226,10 +227,10 @@ func BenchmarkSignals(b *testing.B) {
 	for _, n := range []int{1, 4, 16} {
 		b.Run(fmt.Sprint(n, "-workers"), func(b *testing.B) {
 			c := benchWorkers(b, n)
-			id := func(i int) string { return durable.EntityID("account", fmt.Sprint(i%100)) }
+			id := func(i int) string { return hub.EntityID("account", fmt.Sprint(i%100)) }
 			b.ResetTimer()
 			inParallel(b, 64, func(i int) error {
-				return c.SignalEntity(b.Context(), id(i), "add", durable.SignalOptions{Input: "1"})
+				return c.SignalEntity(b.Context(), id(i), "add", hub.SignalOptions{Input: "1"})
 			})
 			for sum := 0; sum < b.N; {
 				sum = 0

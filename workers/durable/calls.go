@@ -22,7 +22,7 @@ func (orchestrator) OrchestratorOf() string { return "durable" }
 // activities for all effects.
 func Orchestrator[In, Out any](f func(ctx *Context, in In) (Out, error)) workers.Orchestrator {
 	if f == nil {
-		return nil
+		return nil // The app refuses it, and names the workflow.
 	}
 	return orchestrator{func(ctx *Context) (any, error) {
 		var in In
@@ -48,6 +48,7 @@ func Call[Out any](ctx *Context, activity string, in any, options ...CallOption)
 
 // CallTask begins an activity without waiting for its result: [Await], [WhenAll] and [WhenAny] do.
 func CallTask(ctx *Context, activity string, in any, options ...CallOption) Task {
+	// The input comes first, so that an option WithInput of the caller replaces it. The caller's slice is not written to.
 	return ctx.CallActivity(activity, slices.Insert(slices.Clone(options), 0, WithInput(in))...)
 }
 
@@ -83,6 +84,7 @@ func Await[Out any](t Task) (Out, error) {
 func WhenAll[Out any](tasks ...Task) ([]Out, error) {
 	results := make([]Out, len(tasks))
 	var errs []error
+	// The tasks run already: to wait for one after the other takes as long as the slowest of them.
 	for i, t := range tasks {
 		if err := t.Await(&results[i]); err != nil {
 			errs = append(errs, fmt.Errorf("task %d: %w", i, err))

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -90,7 +91,7 @@ func TestChildIsStartedAgainBeforeItsRowIsWritten(t *testing.T) {
 			close(held.release)
 		}
 	})
-	start(t, c, "parent", durable.StartOptions{InstanceID: "i", Input: "0"})
+	start(t, c, "parent", hub.StartOptions{InstanceID: "i", Input: "0"})
 	if i := ended(t, c, "i", "Completed"); i.Output != "1" {
 		t.Errorf("the output is %s", i.Output)
 	}

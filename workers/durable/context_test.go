@@ -10,6 +10,8 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -31,11 +33,11 @@ func TestContextOverSeveralSteps(t *testing.T) {
 		kept = err != nil && errors.Is(a.Await(nil), err) && a.Ended()
 		return nil, c.CallActivity("b").Await(nil)
 	}}}
-	history := []*Event{}
-	for _, fresh := range [][]*Event{
+	history := []*record.Event{}
+	for _, fresh := range [][]*record.Event{
 		{event.New("orchestratorStarted", -1, time.Now()), startedEvent(time.Now())},
 		{event.New("taskScheduled", 0, time.Now()), event.New("orchestratorStarted", -1, time.Now()),
-			activityFailed(&Event{EventId: 0}, event.NewFailure("Broken", "no a"))},
+			hub.ActivityFailed(&record.Event{EventId: 0}, event.NewFailure("Broken", "no a"))},
 		{event.New("taskScheduled", 1, time.Now()), event.New("orchestratorStarted", -1, time.Now())},
 	} {
 		// What an earlier step has scheduled is in its history.

@@ -7,6 +7,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -27,7 +28,7 @@ func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 		return "done", nil
 	}}, nil)
 	b := h.backend()
-	w := b.NewWorker(r, durable.WorkerOptions{})
+	w := b.NewWorker(r, hub.WorkerOptions{})
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 	}
 	all := []string{"row", "sentinel", "sound"}
 	for _, id := range all {
-		start(t, c, "two", durable.StartOptions{InstanceID: id})
+		start(t, c, "two", hub.StartOptions{InstanceID: id})
 	}
 	for _, id := range all {
 		eventually(t, func() bool { i, err := c.Get(t.Context(), id); return err == nil && i.Status == "Running" })
@@ -85,7 +86,7 @@ func TestQueryWithDamagedInstances(t *testing.T) {
 		return strings.Repeat("x", 50_000), nil
 	}}, nil))
 	for _, id := range []string{"blob", "row", "sound"} {
-		start(t, c, "large", durable.StartOptions{InstanceID: id})
+		start(t, c, "large", hub.StartOptions{InstanceID: id})
 		ended(t, c, id, "Completed")
 	}
 	rows := h.account.Tables.NewClient("TestInstances")
@@ -100,7 +101,7 @@ func TestQueryWithDamagedInstances(t *testing.T) {
 			}
 		}
 	}
-	page, err := c.Query(t.Context(), durable.Query{Payloads: true})
+	page, err := c.Query(t.Context(), hub.Query{Payloads: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@
 // # Where to start
 //
 // context.go and calls.go are what a workflow has, go_executor.go runs one step of it, and replayed.go translates
-// between the engine's messages and package replay. backend.go implements the engine's interface; partition.go
-// receives, filter.go decides which messages are new, checkpoint.go commits, outbox.go derives what is sent, history.go
-// holds the format of the tables.
+// between the engine's messages and package replay. The hub is in internal/durable: package hub receives, commits and
+// sends, and begins its reading at partition.go and checkpoint.go; package record has the format of tables and
+// messages, and what follows from a history.
 package durable

@@ -13,6 +13,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
 	"github.com/lazuli-storage/lazuli/internal/durable/external"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/engine"
@@ -20,20 +22,20 @@ import (
 
 // Engine runs the workflows of an app: it goes into workers.Config.Durable.
 type Engine struct {
-	options Options
-	worker  WorkerOptions
+	options hub.Options
+	worker  hub.WorkerOptions
 
 	ready chan struct{} // closed once there is a client
 
 	mu     sync.Mutex // guards client
-	client *Client
+	client *hub.Client
 }
 
 var _ workers.DurableEngine = (*Engine)(nil)
 
 // NewEngine returns an engine. Storage, clock and logger are the app's unless the options say otherwise. The hub is
 // made when the app starts.
-func NewEngine(options Options, worker ...WorkerOptions) *Engine {
+func NewEngine(options hub.Options, worker ...hub.WorkerOptions) *Engine {
 	e := &Engine{options: options, ready: make(chan struct{})}
 	if len(worker) > 0 {
 		e.worker = worker[0]
@@ -45,7 +47,7 @@ func NewEngine(options Options, worker ...WorkerOptions) *Engine {
 var ErrNotStarted = errors.New("durable: the app has not started")
 
 // Client returns a client of the app's hub, once the app has started.
-func (e *Engine) Client() (*Client, error) {
+func (e *Engine) Client() (*hub.Client, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.client == nil {
@@ -55,7 +57,7 @@ func (e *Engine) Client() (*Client, error) {
 }
 
 // WaitClient waits until the app has opened its hub, and returns a client of it.
-func (e *Engine) WaitClient(ctx context.Context) (*Client, error) {
+func (e *Engine) WaitClient(ctx context.Context) (*hub.Client, error) {
 	select {
 	case <-e.ready:
 		return e.Client()
@@ -77,8 +79,8 @@ func (e *Engine) WithClient(ctx context.Context) context.Context {
 // ClientFromContext returns the client of the app that a handler's context belongs to. Handlers of all triggers have it
 // from their first call on, activities and operations of entities too. It is nil and false outside of handlers, and in
 // apps without an engine; [Start] returns ErrNoClient then.
-func ClientFromContext(ctx context.Context) (*Client, bool) {
-	c, ok := ctx.Value(clientKey{}).(*Client)
+func ClientFromContext(ctx context.Context) (*hub.Client, bool) {
+	c, ok := ctx.Value(clientKey{}).(*hub.Client)
 	return c, ok
 }
 
@@ -94,16 +96,18 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 	if o.Logger == nil {
 		o.Logger = app.Logger
 	}
-	b, err := New(o)
+	b, err := hub.New(o)
 	if err != nil {
 		return nil, &engine.SetupError{Err: err}
 	}
-	x := &goExecutor{workflows: map[string]func(*Context) (any, error){}, activities: map[string]workers.ActivityHandler{},
-		entities: map[string]entityRunner{}}
+	x := &goExecutor{workflows: map[string]func(*Context) (any, error){},
+		activities: map[string]workers.ActivityHandler{},
+		entities:   map[string]entityRunner{}}
 	for name, run := range functions.Activities {
 		x.activities[name] = run
 	}
 	calls := map[string]external.Orchestrator{}
+	// A workflow whose code is elsewhere, as in a function host, is not replayed here: its caller gets the history.
 	for name, any := range functions.Orchestrations {
 		if elsewhere, ok := any.(external.Orchestrator); ok {
 			calls[name] = elsewhere
@@ -127,6 +131,7 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 		}
 		x.entities[strings.ToLower(name)] = invoked{own, name, functions.Invoke}
 	}
+	// Without functions the process takes no partition: it would hold back work that it cannot do.
 	if len(functions.Orchestrations)+len(functions.Activities)+len(functions.Entities) == 0 {
 		return e.startClient(ctx, b)
 	}
@@ -135,15 +140,16 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 		workkind.Activity:      slices.Collect(maps.Keys(functions.Activities)),
 		workkind.Entity:        slices.Collect(maps.Keys(x.entities)),
 	}
-	if err := b.declare(names); err != nil {
+	if err := b.Declare(names); err != nil {
 		return nil, &engine.SetupError{Err: err}
 	}
 	var executor backend.Executor = externals{x, calls}
 	if len(x.entities) > 0 {
 		executor = entityExecutor{executor, x}
 	}
+	// The worker outlives the context of the start: it ends with Stop, which lets running work end.
 	w := b.NewWorker(executor, e.worker)
-	if err := w.Start(context.WithoutCancel(ctx)); errors.Is(err, ErrForeignHub) {
+	if err := w.Start(context.WithoutCancel(ctx)); errors.Is(err, record.ErrForeignHub) {
 		return nil, &engine.SetupError{Err: err}
 	} else if err != nil {
 		return nil, err
@@ -153,7 +159,7 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 }
 
 // publish makes the client of an open hub known.
-func (e *Engine) publish(b *Backend) {
+func (e *Engine) publish(b *hub.Backend) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.client == nil {
@@ -164,7 +170,7 @@ func (e *Engine) publish(b *Backend) {
 
 // startClient opens the hub, which it makes if it is absent, for an app that only uses its client. It takes no part in
 // the hub's work.
-func (e *Engine) startClient(ctx context.Context, b *Backend) (engine.Run, error) {
+func (e *Engine) startClient(ctx context.Context, b *hub.Backend) (engine.Run, error) {
 	if err := b.CreateTaskHub(ctx); err != nil && !errors.Is(err, backend.ErrTaskHubExists) {
 		return nil, err
 	}
@@ -202,7 +208,7 @@ func (e invoked) runBatch(ctx context.Context, batch *entitybatch.Batch) (*entit
 }
 
 type engineRun struct {
-	b *Backend
+	b *hub.Backend
 	w backend.TaskHubWorker
 }
 
@@ -211,40 +217,3 @@ func (r *engineRun) Stop(ctx context.Context) error { return r.w.Shutdown(ctx) }
 
 // Idle implements engine.Run.
 func (r *engineRun) Idle(ctx context.Context) (bool, error) { return r.b.Idle(ctx) }
-
-// Idle reports whether this process has no work in progress and no queue of the hub has a visible message. It is for
-// tests: if other processes use the hub, the result can be out of date.
-func (b *Backend) Idle(ctx context.Context) (bool, error) {
-	if !b.quiet() {
-		return false, nil
-	}
-	defer b.polls.Exclude()() // A message that was just received is neither visible nor known here.
-	queues := append([]queue{b.workItems}, b.control...)
-	if b.apps != nil && b.apps.isOneOf() {
-		queues = append(queues, b.shared)
-	}
-	for i, q := range queues {
-		got, err := q.client.PeekMessage(ctx, nil)
-		if err != nil && !isNotFound(err) {
-			return false, fmt.Errorf("durable: check for messages: %w", err)
-		}
-		if len(got.Messages) > 0 {
-			if partition := i - 1; partition >= 0 && partition < len(b.control) && !b.leases.owns(partition) {
-				b.leases.balanceEarly()
-			}
-			return false, nil
-		}
-	}
-	return b.quiet(), nil
-}
-
-// quiet reports whether this process has no work in progress.
-func (b *Backend) quiet() bool {
-	b.sessions.mu.Lock()
-	sessions := len(b.sessions.all)
-	b.sessions.mu.Unlock()
-	b.activities.mu.Lock()
-	running := len(b.activities.running)
-	b.activities.mu.Unlock()
-	return !b.late.hurry() && sessions == 0 && running == 0 && b.deleting.count.Load() == 0
-}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -26,7 +28,7 @@ type entityApp struct {
 	engine  *durable.Engine
 }
 
-func newEntityApp(t *testing.T, o durable.Options, options ...lazulitest.Option) *entityApp {
+func newEntityApp(t *testing.T, o hub.Options, options ...lazulitest.Option) *entityApp {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if testing.Verbose() && os.Getenv("DURABLE_LOG") != "" {
@@ -42,7 +44,7 @@ func newEntityApp(t *testing.T, o durable.Options, options ...lazulitest.Option)
 }
 
 // run starts the app and returns a client of it.
-func (a *entityApp) run() *durable.Client {
+func (a *entityApp) run() *hub.Client {
 	a.t.Helper()
 	a.account.Run(a.App)
 	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
@@ -74,7 +76,7 @@ func logEntity() *durable.Entity[[]string] {
 	})
 	durable.Operation(e, "pass", func(ctx *durable.EntityContext, s *[]string, line string) (any, error) {
 		*s = append(*s, "passed "+line)
-		ctx.Signal(durable.EntityID("log", "next"), "add", line, time.Time{})
+		ctx.Signal(hub.EntityID("log", "next"), "add", line, time.Time{})
 		ctx.Start("note", "started-by-"+line, line)
 		return nil, nil
 	})
@@ -88,18 +90,18 @@ func accountEntity() *durable.Entity[int] {
 	return e
 }
 
-func sendSignal(t *testing.T, c *durable.Client, id, operation string, in any) {
+func sendSignal(t *testing.T, c *hub.Client, id, operation string, in any) {
 	t.Helper()
 	text, err := json.Marshal(in)
 	check.OK(t, err)
-	check.OK(t, c.SignalEntity(t.Context(), id, operation, durable.SignalOptions{Input: string(text)}))
+	check.OK(t, c.SignalEntity(t.Context(), id, operation, hub.SignalOptions{Input: string(text)}))
 }
 
 // stateOf returns an entity's state.
-func stateOf[S any](t *testing.T, c *durable.Client, id string) (s S) {
+func stateOf[S any](t *testing.T, c *hub.Client, id string) (s S) {
 	t.Helper()
 	e, err := c.Entity(t.Context(), id, true)
-	if errors.Is(err, durable.ErrEntityNotFound) {
+	if errors.Is(err, hub.ErrEntityNotFound) {
 		return s
 	}
 	check.OK(t, err)
@@ -112,8 +114,8 @@ func stateOf[S any](t *testing.T, c *durable.Client, id string) (s S) {
 // Signals of a client and of a workflow arrive in their order, calls answer, and what a failed operation did is undone.
 func TestEntityOperations(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, durable.Options{})
-	id := durable.EntityID("Log", "one")
+	a := newEntityApp(t, hub.Options{})
+	id := hub.EntityID("Log", "one")
 	a.Orchestration("note", durable.Orchestrator(func(ctx *durable.Context, line string) (int, error) {
 		return durable.CallEntity[int](ctx, id, "ADD", "note "+line)
 	}))
@@ -130,7 +132,7 @@ func TestEntityOperations(t *testing.T) {
 		}
 		_, err := durable.CallEntity[any](ctx, id, "fail", "panic")
 		failures = append(failures, fmt.Sprint(err))
-		_, err = durable.CallEntity[any](ctx, durable.EntityID("nobody", "x"), "get", nil)
+		_, err = durable.CallEntity[any](ctx, hub.EntityID("nobody", "x"), "get", nil)
 		failures = append(failures, fmt.Sprint(err))
 		_, err = durable.CallEntity[any](ctx, "no entity", "get", nil)
 		return strings.Join(append(failures, fmt.Sprint(err)), "\n"), nil
@@ -140,7 +142,7 @@ func TestEntityOperations(t *testing.T) {
 	for i := range n {
 		sendSignal(t, c, id, "add", fmt.Sprint("client ", i))
 	}
-	workflow := start(t, c, "burst", durable.StartOptions{Input: fmt.Sprint(n)})
+	workflow := start(t, c, "burst", hub.StartOptions{Input: fmt.Sprint(n)})
 	i := ended(t, c, workflow, "Completed")
 	for _, want := range []string{"refused", "has no operation", "panicked", "has no entity", "cannot be used"} {
 		if !strings.Contains(i.Output, want) {
@@ -168,7 +170,7 @@ func TestEntityOperations(t *testing.T) {
 
 	sendSignal(t, c, id, "pass", "on")
 	check.Eventually(t, func() bool {
-		return slices.Equal(stateOf[[]string](t, c, durable.EntityID("log", "next")), []string{"on"})
+		return slices.Equal(stateOf[[]string](t, c, hub.EntityID("log", "next")), []string{"on"})
 	},
 		"the entity signals another one")
 	check.Eventually(t, func() bool {
@@ -180,7 +182,7 @@ func TestEntityOperations(t *testing.T) {
 	}
 	// The same signal again, as a client sends it after an error, has no second effect.
 	for range 3 {
-		check.OK(t, c.SignalEntity(t.Context(), id, "add", durable.SignalOptions{Input: `"again"`, RequestID: "r-1"}))
+		check.OK(t, c.SignalEntity(t.Context(), id, "add", hub.SignalOptions{Input: `"again"`, RequestID: "r-1"}))
 	}
 	sendSignal(t, c, id, "add", "last")
 	check.Eventually(t, func() bool {
@@ -191,12 +193,12 @@ func TestEntityOperations(t *testing.T) {
 		t.Errorf("the last lines are %q", got[2*n:])
 	}
 	for _, bad := range []string{"", "x", "@", "@x", "@@x", "@log@\x00", "@log@" + strings.Repeat("x", 300)} {
-		if err := c.SignalEntity(t.Context(), bad, "add", durable.SignalOptions{}); !errors.Is(err,
-			durable.ErrBadInstanceID) {
+		if err := c.SignalEntity(t.Context(), bad, "add", hub.SignalOptions{}); !errors.Is(err,
+			record.ErrBadInstanceID) {
 			t.Errorf("a signal to %.20q: %v", bad, err)
 		}
 	}
-	if err := c.SignalEntity(t.Context(), id, "", durable.SignalOptions{}); !errors.Is(err, durable.ErrBadRequest) {
+	if err := c.SignalEntity(t.Context(), id, "", hub.SignalOptions{}); !errors.Is(err, record.ErrBadRequest) {
 		t.Errorf("a signal without an operation: %v", err)
 	}
 }
@@ -205,16 +207,16 @@ func TestEntityOperations(t *testing.T) {
 func TestDelayedSignals(t *testing.T) {
 	t.Parallel()
 	clock := lazulitest.NewClock()
-	a := newEntityApp(t, durable.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
-	id := durable.EntityID("log", "one")
+	a := newEntityApp(t, hub.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
+	id := hub.EntityID("log", "one")
 	a.Orchestration("later", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
 		return nil, durable.SignalEntityAt(ctx, id, "add", "workflow", ctx.CurrentTimeUtc.Add(2*time.Hour))
 	}))
 	c := a.run()
 	a.account.Drain()
 	check.OK(t, c.SignalEntity(t.Context(), id, "add",
-		durable.SignalOptions{Input: `"client"`, At: clock.Now().Add(time.Hour)}))
-	start(t, c, "later", durable.StartOptions{})
+		hub.SignalOptions{Input: `"client"`, At: clock.Now().Add(time.Hour)}))
+	start(t, c, "later", hub.StartOptions{})
 	a.account.Drain()
 	for _, want := range [][]string{nil, {"client"}, {"client", "workflow"}} {
 		if got := stateOf[[]string](t, c, id); !slices.Equal(got, want) {
@@ -234,9 +236,9 @@ func TestDelayedSignals(t *testing.T) {
 // and no one sees a half of it.
 func TestLocksOfSeveralEntities(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, durable.Options{})
+	a := newEntityApp(t, hub.Options{})
 	const accounts, transfers = 4, 24
-	of := func(i int) string { return durable.EntityID("account", fmt.Sprint(i%accounts)) }
+	of := func(i int) string { return hub.EntityID("account", fmt.Sprint(i%accounts)) }
 	a.Orchestration("move", durable.Orchestrator(func(ctx *durable.Context, n int) (int, error) {
 		from, to := of(n), of(n+1+n%(accounts-1))
 		unlock, err := durable.LockEntities(ctx, from, to, from)
@@ -269,7 +271,7 @@ func TestLocksOfSeveralEntities(t *testing.T) {
 	c := a.run()
 	var ids []string
 	for i := range transfers {
-		ids = append(ids, start(t, c, "move", durable.StartOptions{InstanceID: fmt.Sprint("m", i), Input: fmt.Sprint(i)}))
+		ids = append(ids, start(t, c, "move", hub.StartOptions{InstanceID: fmt.Sprint("m", i), Input: fmt.Sprint(i)}))
 	}
 	for i, id := range ids {
 		ended(t, c, id, map[bool]string{true: "Failed", false: "Completed"}[i%6 == 0])
@@ -292,8 +294,8 @@ func TestLocksOfSeveralEntities(t *testing.T) {
 // have; and a workflow that is terminated while it holds, or waits for, a lock releases it.
 func TestLockIsReleasedByTermination(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, durable.Options{})
-	one, two := durable.EntityID("log", "1"), durable.EntityID("log", "2")
+	a := newEntityApp(t, hub.Options{})
+	one, two := hub.EntityID("log", "1"), hub.EntityID("log", "2")
 	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, ids []string) (any, error) {
 		if _, err := durable.LockEntities(ctx, ids...); err != nil {
 			return nil, err
@@ -306,10 +308,10 @@ func TestLockIsReleasedByTermination(t *testing.T) {
 	}))
 	c := a.run()
 	list := func(ids ...string) string { text, _ := json.Marshal(ids); return string(text) }
-	holder := start(t, c, "hold", durable.StartOptions{InstanceID: "holder", Input: list(one)})
+	holder := start(t, c, "hold", hub.StartOptions{InstanceID: "holder", Input: list(one)})
 	lockedBy := func(id string) string {
 		e, err := c.Entity(t.Context(), id, false)
-		if errors.Is(err, durable.ErrEntityNotFound) {
+		if errors.Is(err, hub.ErrEntityNotFound) {
 			return ""
 		}
 		check.OK(t, err)
@@ -322,7 +324,7 @@ func TestLockIsReleasedByTermination(t *testing.T) {
 	}
 	const waiting = 100
 	for i := range waiting { // They have locked two already, or wait for it.
-		start(t, c, "hold", durable.StartOptions{InstanceID: fmt.Sprint("w", i), Input: list(two, one)})
+		start(t, c, "hold", hub.StartOptions{InstanceID: fmt.Sprint("w", i), Input: list(two, one)})
 	}
 	check.Eventually(t, func() bool {
 		e, err := c.Entity(t.Context(), one, false)
@@ -350,7 +352,7 @@ func TestLockIsReleasedByTermination(t *testing.T) {
 
 func TestQueryAndCleanEntities(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, durable.Options{})
+	a := newEntityApp(t, hub.Options{})
 	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, id string) (any, error) {
 		if _, err := durable.LockEntities(ctx, id); err != nil {
 			return nil, err
@@ -364,12 +366,12 @@ func TestQueryAndCleanEntities(t *testing.T) {
 	var ids []string
 	for i := range n {
 		// Keys have any characters.
-		id := durable.EntityID("log", fmt.Sprintf("%02d é/\\#?'%%+@", i))
+		id := hub.EntityID("log", fmt.Sprintf("%02d é/\\#?'%%+@", i))
 		ids = append(ids, id)
 		sendSignal(t, c, id, "add", strings.Repeat("é", 40_000*(i%2)))
 	}
-	sendSignal(t, c, durable.EntityID("account", "1"), "add", 1)
-	all := func(q durable.EntityQuery) (found []*durable.EntityInfo) {
+	sendSignal(t, c, hub.EntityID("account", "1"), "add", 1)
+	all := func(q hub.EntityQuery) (found []*record.EntityInfo) {
 		t.Helper()
 		for {
 			page, err := c.QueryEntities(t.Context(), q)
@@ -380,9 +382,9 @@ func TestQueryAndCleanEntities(t *testing.T) {
 			q.Continuation = page.Continuation
 		}
 	}
-	check.Eventually(t, func() bool { return len(all(durable.EntityQuery{Top: 7})) == n+1 }, "all signals have run")
+	check.Eventually(t, func() bool { return len(all(hub.EntityQuery{Top: 7})) == n+1 }, "all signals have run")
 	var got []string
-	for i, e := range all(durable.EntityQuery{Prefix: "@log@", State: true, Top: 7, From: began.Add(-time.Minute)}) {
+	for i, e := range all(hub.EntityQuery{Prefix: "@log@", State: true, Top: 7, From: began.Add(-time.Minute)}) {
 		got = append(got, e.ID)
 		if want := 4 + 2*40_000*(i%2); e.State == nil || len(*e.State) != want {
 			t.Errorf("%s has a state of another length than %d", e.ID, want)
@@ -391,18 +393,18 @@ func TestQueryAndCleanEntities(t *testing.T) {
 	if !slices.Equal(got, ids) {
 		t.Errorf("the query has %q, want %q", got, ids)
 	}
-	for name, q := range map[string]durable.EntityQuery{"prefix": {Prefix: "@logs"},
+	for name, q := range map[string]hub.EntityQuery{"prefix": {Prefix: "@logs"},
 		"from": {From: time.Now().Add(time.Hour)},
 		"to":   {To: began}} {
 		if got := all(q); len(got) != 0 {
 			t.Errorf("%s: %d entities", name, len(got))
 		}
 	}
-	if _, err := c.QueryEntities(t.Context(), durable.EntityQuery{Top: 1001}); err == nil {
+	if _, err := c.QueryEntities(t.Context(), hub.EntityQuery{Top: 1001}); err == nil {
 		t.Error("a page of 1,001 was accepted")
 	}
-	if _, err := c.QueryEntities(t.Context(), durable.EntityQuery{Continuation: "x"}); !errors.Is(err,
-		durable.ErrBadRequest) {
+	if _, err := c.QueryEntities(t.Context(), hub.EntityQuery{Continuation: "x"}); !errors.Is(err,
+		record.ErrBadRequest) {
 		t.Errorf("a continuation that cannot be: %v", err)
 	}
 
@@ -410,17 +412,17 @@ func TestQueryAndCleanEntities(t *testing.T) {
 	sendSignal(t, c, ids[0], "delete", nil)
 	check.Eventually(t, func() bool {
 		_, err := c.Entity(t.Context(), ids[0], false)
-		return errors.Is(err, durable.ErrEntityNotFound)
+		return errors.Is(err, hub.ErrEntityNotFound)
 	}, "the entity is removed")
-	locked := durable.EntityID("log", "locked")
-	start(t, c, "hold", durable.StartOptions{InstanceID: "owner", Input: `"` + locked + `"`})
+	locked := hub.EntityID("log", "locked")
+	start(t, c, "hold", hub.StartOptions{InstanceID: "owner", Input: `"` + locked + `"`})
 	check.Eventually(t, func() bool {
 		e, err := c.Entity(t.Context(), locked, false)
 		return err == nil && e.LockedBy == "owner"
 	}, "the entity is locked")
-	clean := func() *durable.Cleaned {
+	clean := func() *hub.Cleaned {
 		t.Helper()
-		done, err := c.CleanEntities(t.Context(), durable.CleanOptions{Empty: true, Locks: true})
+		done, err := c.CleanEntities(t.Context(), hub.CleanOptions{Empty: true, Locks: true})
 		check.OK(t, err)
 		return done
 	}
@@ -435,7 +437,7 @@ func TestQueryAndCleanEntities(t *testing.T) {
 	}
 	check.Eventually(t, func() bool {
 		_, err := c.Entity(t.Context(), locked, false)
-		return errors.Is(err, durable.ErrEntityNotFound)
+		return errors.Is(err, hub.ErrEntityNotFound)
 	}, "the released entity, which has no state, is removed")
 }
 
@@ -443,11 +445,11 @@ func TestQueryAndCleanEntities(t *testing.T) {
 func TestMarksOfEntitiesAreTrimmed(t *testing.T) {
 	t.Parallel()
 	clock := lazulitest.NewClock()
-	a := newEntityApp(t, durable.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
+	a := newEntityApp(t, hub.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
 	c := a.run()
 	a.account.Drain()
 	for i := range 300 {
-		sendSignal(t, c, durable.EntityID("log", fmt.Sprint(i%3)), "delete", nil)
+		sendSignal(t, c, hub.EntityID("log", fmt.Sprint(i%3)), "delete", nil)
 	}
 	a.account.Drain()
 	rows := func() (n int) {
@@ -460,7 +462,7 @@ func TestMarksOfEntitiesAreTrimmed(t *testing.T) {
 	}
 	clean := func() {
 		t.Helper()
-		_, err := c.CleanEntities(t.Context(), durable.CleanOptions{Empty: true})
+		_, err := c.CleanEntities(t.Context(), hub.CleanOptions{Empty: true})
 		check.OK(t, err)
 	}
 	if clean(); rows() != 300 {
@@ -474,7 +476,7 @@ func TestMarksOfEntitiesAreTrimmed(t *testing.T) {
 
 func TestWhenAllAndWhenAny(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, durable.Options{})
+	a := newEntityApp(t, hub.Options{})
 	workers.Activity(a.App, "double", func(_ context.Context, n int) (int, error) {
 		if n < 0 {
 			return 0, errors.New("negative")
@@ -524,15 +526,15 @@ func TestWhenAllAndWhenAny(t *testing.T) {
 		return order, nil
 	}))
 	c := a.run()
-	if i := ended(t, c, start(t, c, "all", durable.StartOptions{Input: "[1,2,3]"}), "Completed"); i.Output != "[2,4,6]" {
+	if i := ended(t, c, start(t, c, "all", hub.StartOptions{Input: "[1,2,3]"}), "Completed"); i.Output != "[2,4,6]" {
 		t.Errorf("the output is %s", i.Output)
 	}
-	if i := ended(t, c, start(t, c, "all", durable.StartOptions{Input: "[1,-2,-3]"}),
+	if i := ended(t, c, start(t, c, "all", hub.StartOptions{Input: "[1,-2,-3]"}),
 		"Failed"); strings.Count(i.FailureMessage,
 		"negative") != 2 {
 		t.Errorf("the failure is %s", i.FailureMessage)
 	}
-	id := start(t, c, "any", durable.StartOptions{Version: "1.2"})
+	id := start(t, c, "any", hub.StartOptions{Version: "1.2"})
 	for _, event := range []string{"c", "a", "b"} {
 		check.OK(t, c.RaiseEvent(t.Context(), id, event, ""))
 	}
@@ -554,7 +556,7 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
 	quiet := slog.New(slog.DiscardHandler)
-	direct, relayed := durable.EntityID("log", "direct"), durable.EntityID("log", "relayed")
+	direct, relayed := hub.EntityID("log", "direct"), hub.EntityID("log", "relayed")
 	relay := durable.NewEntity[int]()
 	durable.Operation(relay, "next", func(ctx *durable.EntityContext, n *int, _ any) (any, error) {
 		*n++
@@ -562,9 +564,9 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 		return nil, nil
 	})
 	// process runs f while one process works whose clock is ahead.
-	process := func(by time.Duration, f func(c *durable.Client)) {
+	process := func(by time.Duration, f func(c *hub.Client)) {
 		t.Helper()
-		engine := durable.NewEngine(durable.Options{Hub: "Test", Clock: ahead{lazulitest.NewClock(), by}})
+		engine := durable.NewEngine(hub.Options{Hub: "Test", Clock: ahead{lazulitest.NewClock(), by}})
 		app := workers.New(workers.Config{Storage: account.Storage, Logger: quiet, Durable: engine})
 		app.Orchestration("signals", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
 			for n := range 3 {
@@ -576,7 +578,7 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 				if err := durable.SignalEntity(ctx, direct, "add", fmt.Sprint(n+1)); err != nil {
 					return nil, err
 				}
-				if err := durable.SignalEntity(ctx, durable.EntityID("relay", "one"), "next", nil); err != nil {
+				if err := durable.SignalEntity(ctx, hub.EntityID("relay", "one"), "next", nil); err != nil {
 					return nil, err
 				}
 			}
@@ -600,22 +602,22 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 		check.OK(t, app.Stop(t.Context()))
 	}
 	for i, by := range []time.Duration{2 * time.Hour, time.Hour, 0} {
-		process(by, func(c *durable.Client) {
+		process(by, func(c *hub.Client) {
 			if i == 0 {
-				start(t, c, "hold", durable.StartOptions{InstanceID: "holder"})
+				start(t, c, "hold", hub.StartOptions{InstanceID: "holder"})
 				check.Eventually(t, func() bool {
 					e, err := c.Entity(t.Context(), relayed, false)
 					return err == nil && e.LockedBy != ""
 				}, "the entities are locked")
-				start(t, c, "signals", durable.StartOptions{InstanceID: "one"})
+				start(t, c, "signals", hub.StartOptions{InstanceID: "one"})
 			} else {
 				check.OK(t, c.RaiseEvent(t.Context(), "one", "go", ""))
 			}
-			check.Eventually(t, func() bool { return stateOf[int](t, c, durable.EntityID("relay", "one")) == i+1 },
+			check.Eventually(t, func() bool { return stateOf[int](t, c, hub.EntityID("relay", "one")) == i+1 },
 				"process %d passes the signal on", i)
 		})
 	}
-	process(0, func(c *durable.Client) {
+	process(0, func(c *hub.Client) {
 		check.OK(t, c.RaiseEvent(t.Context(), "holder", "go", ""))
 		for _, id := range []string{direct, relayed} {
 			check.Eventually(t, func() bool { return len(stateOf[[]string](t, c, id)) == 3 }, "%s has all signals", id)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/replay"
 )
 
@@ -17,7 +18,7 @@ func CallEntity[Out any](ctx *Context, id, operation string, in any) (Out, error
 func CallEntityTask(ctx *Context, id, operation string, in any) Task {
 	input, err := inputOf(in)
 	if err == nil {
-		err = checkEntityID(id)
+		err = record.CheckEntityID(id)
 	}
 	if err != nil {
 		return replay.FailedTask(err)
@@ -35,7 +36,7 @@ func SignalEntity(ctx *Context, id, operation string, in any) error {
 func SignalEntityAt(ctx *Context, id, operation string, in any, at time.Time) error {
 	input, err := inputOf(in)
 	if err == nil {
-		err = checkEntityID(id)
+		err = record.CheckEntityID(id)
 	}
 	if err == nil {
 		ctx.run.Signal(id, operation, input, at)
@@ -52,11 +53,11 @@ var ErrLocked = errors.New("durable: the workflow has locked entities already")
 // IDs. A workflow has one such section at a time, or LockEntities returns ErrLocked. The locks are released when the
 // workflow ends, in whatever way.
 func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
-	if len(ids) == 0 || len(ids) > maxLockSet {
-		return nil, fmt.Errorf("%w: a lock needs 1 to %d entities", ErrBadRequest, maxLockSet)
+	if len(ids) == 0 || len(ids) > record.MaxLockSet {
+		return nil, fmt.Errorf("%w: a lock needs 1 to %d entities", record.ErrBadRequest, record.MaxLockSet)
 	}
 	for _, id := range ids {
-		if err := checkEntityID(id); err != nil {
+		if err := record.CheckEntityID(id); err != nil {
 			return nil, err
 		}
 	}

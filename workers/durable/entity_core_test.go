@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // coreStep is one step of the model's workflow as a worker of .NET runs it: what it sends to entities are events in
@@ -131,7 +131,7 @@ func endsWith(result, failure string) *protocol.CompleteOrchestrationAction {
 // run does what modelWorkflow does, and returns how it ends; nil if it waits.
 func (s *coreStep) run() *protocol.CompleteOrchestrationAction {
 	b := s.input
-	relay := durable.EntityID("relay", b.Name[:1])
+	relay := hub.EntityID("relay", b.Name[:1])
 	for n := 1; n <= b.Notes; n++ {
 		s.signal(b.Ledger, "note", note{From: b.Name, N: n, Pad: largeText(b.Large && n == 2)}, time.Time{})
 		s.signal(relay, "pass", note{From: b.Ledger}, time.Time{})

@@ -23,6 +23,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/external"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -89,7 +91,7 @@ func largeText(large bool) string {
 }
 
 func modelWorkflow(ctx *durable.Context, b burst) (int, error) {
-	relay := durable.EntityID("relay", b.Name[:1])
+	relay := hub.EntityID("relay", b.Name[:1])
 	for n := 1; n <= b.Notes; n++ {
 		x := note{From: b.Name, N: n, Pad: largeText(b.Large && n == 2)}
 		if err := durable.SignalEntity(ctx, b.Ledger, "note", x); err != nil {
@@ -142,7 +144,7 @@ func runModelWorker(connection string) error {
 	if err != nil {
 		return err
 	}
-	engine := durable.NewEngine(durable.Options{Hub: modelHub, Visibility: time.Second, LeaseDuration: 15 * time.Second})
+	engine := durable.NewEngine(hub.Options{Hub: modelHub, Visibility: time.Second, LeaseDuration: 15 * time.Second})
 	app := workers.New(workers.Config{Storage: storage, Logger: slog.New(slog.DiscardHandler), Durable: engine,
 		DrainTimeout: 10 * time.Second})
 	app.Entity("account", accountEntity())
@@ -192,7 +194,7 @@ type model struct {
 	random     *rand.Rand
 	connection string
 	storage    *workers.Storage
-	client     *durable.Client
+	client     *hub.Client
 	server     *killrig.Node // nil: the storage is in this process
 
 	bursts []burst
@@ -236,15 +238,15 @@ func (m *model) work() {
 		n := len(m.bursts)
 		b := burst{Name: fmt.Sprintf("%c-%d", 'a'+n%2, n), Notes: 2 + n%4, Ledger: m.ledger(n), Large: n%5 == 0}
 		for i := range 2 + 2*(n%2) {
-			b.Locks = append(b.Locks, durable.EntityID("account", fmt.Sprint((n+i)%modelAccounts)))
+			b.Locks = append(b.Locks, hub.EntityID("account", fmt.Sprint((n+i)%modelAccounts)))
 		}
 		m.random.Shuffle(len(b.Locks), func(i, j int) { b.Locks[i], b.Locks[j] = b.Locks[j], b.Locks[i] })
 		text, err := json.Marshal(b)
 		check.OK(m.t, err)
 		workflow := []string{"burst", "burst in Core's form"}[n/2%2]
 		m.until("start", func(ctx context.Context) error {
-			_, err := m.client.Start(ctx, workflow, durable.StartOptions{InstanceID: b.Name, Input: string(text)})
-			if errors.Is(err, durable.ErrInstanceExists) {
+			_, err := m.client.Start(ctx, workflow, hub.StartOptions{InstanceID: b.Name, Input: string(text)})
+			if errors.Is(err, record.ErrInstanceExists) {
 				err = nil // An attempt whose answer was lost.
 			}
 			return err
@@ -259,13 +261,13 @@ func (m *model) work() {
 			check.OK(m.t, err)
 			request := fmt.Sprint(id, "/", m.notes[id])
 			m.until("signal", func(ctx context.Context) error {
-				return m.client.SignalEntity(ctx, id, "note", durable.SignalOptions{Input: string(text), RequestID: request})
+				return m.client.SignalEntity(ctx, id, "note", hub.SignalOptions{Input: string(text), RequestID: request})
 			})
 		}
 	}
 }
 
-func (m *model) ledger(n int) string { return durable.EntityID("ledger", fmt.Sprint(n%modelLedgers)) }
+func (m *model) ledger(n int) string { return hub.EntityID("ledger", fmt.Sprint(n%modelLedgers)) }
 
 // takeLeases ends the leases of a dead worker, which would keep its partitions for 15 s.
 func (m *model) takeLeases() {
@@ -342,7 +344,7 @@ func (m *model) finish() {
 			m.t.Errorf("after %d kills, %s is %s: %s", m.kills, b.Name, i.Status, i.FailureMessage)
 		}
 		add(b.Ledger, b.Name, b.Notes)
-		add(b.Ledger, durable.EntityID("relay", b.Name[:1]), b.Notes)
+		add(b.Ledger, hub.EntityID("relay", b.Name[:1]), b.Notes)
 		late[b.Name] = 1
 	}
 	problems := ""
@@ -386,7 +388,7 @@ func (m *model) problems(want map[string]map[string]int, late map[string]int) st
 	}
 	sum := 0
 	for i := range modelAccounts {
-		id := durable.EntityID("account", fmt.Sprint(i))
+		id := hub.EntityID("account", fmt.Sprint(i))
 		sum += stateOf[int](m.t, m.client, id)
 		if e, err := m.client.Entity(m.t.Context(), id, false); err == nil && (e.LockedBy != "" || e.Backlog > 0) {
 			list = append(list, fmt.Sprintf("%s is locked by %q, with %d messages", id, e.LockedBy, e.Backlog))
@@ -451,7 +453,8 @@ func (m *model) open(process bool) {
 		t.Cleanup(m.server.Kill)
 		m.connection = fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey="+
 			"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;BlobEndpoint=http://%s/"+
-			"devstoreaccount1;QueueEndpoint=http://%s/devstoreaccount1;TableEndpoint=http://%s/devstoreaccount1", m.server.Blob,
+			"devstoreaccount1;QueueEndpoint=http://%s/devstoreaccount1;TableEndpoint=http://%s/devstoreaccount1",
+			m.server.Blob,
 			m.server.Queue, m.server.Table)
 	} else {
 		m.connection = lazulitest.Start(t).Account(t).ConnectionString()
@@ -459,7 +462,7 @@ func (m *model) open(process bool) {
 	var err error
 	m.storage, err = workers.OpenStorage(m.connection)
 	check.OK(t, err)
-	b, err := durable.New(durable.Options{Storage: m.storage, Hub: modelHub, Visibility: time.Second,
+	b, err := hub.New(hub.Options{Storage: m.storage, Hub: modelHub, Visibility: time.Second,
 		Logger: slog.New(slog.DiscardHandler)})
 	check.OK(t, err)
 	m.until("the hub is made", b.CreateTaskHub)

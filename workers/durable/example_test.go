@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -14,16 +15,16 @@ import (
 
 // exampleApp returns an app on a server of the example's own, so that it can run anywhere, and what starts and stops
 // it. Programs give a connection string instead.
-func exampleApp() (app *workers.App, start func() *durable.Client, stop func()) {
+func exampleApp() (app *workers.App, start func() *hub.Client, stop func()) {
 	quiet := slog.New(slog.DiscardHandler)
 	s, err := server.Start(context.Background(), server.Config{InMemory: true, Log: quiet})
 	if err != nil {
 		panic(err)
 	}
-	engine := durable.NewEngine(durable.Options{Hub: "Examples"})
+	engine := durable.NewEngine(hub.Options{Hub: "Examples"})
 	app = workers.New(workers.Config{ConnectionString: s.ConnectionString(), Logger: quiet, Durable: engine})
 	ctx := context.Background()
-	start = func() *durable.Client {
+	start = func() *hub.Client {
 		if err := app.Start(ctx); err != nil {
 			panic(err)
 		}
@@ -169,7 +170,10 @@ func ExampleClientFromContext() {
 		handled <- id
 		return err
 	})
-	app.Timer("first", func(ctx context.Context, _ workers.TimerInfo) error { return workers.Enqueue(ctx, "orders", "tea") },
+	app.Timer("first", func(ctx context.Context, _ workers.TimerInfo) error {
+		return workers.Enqueue(ctx, "orders",
+			"tea")
+	},
 		workers.WithSchedule("0 0 0 1 1 *"), workers.WithRunOnStartup(true))
 	client, ctx := start(), context.Background()
 	fmt.Println(durable.Result(ctx, client, place, <-handled))
@@ -188,7 +192,7 @@ func ExampleNewEntity() {
 	app.Entity("counter", counter)
 	const count durable.Workflow[int, int] = "count"
 	durable.Register(app, count, func(ctx *durable.Context, n int) (int, error) {
-		visits := durable.EntityID("counter", "visits")
+		visits := hub.EntityID("counter", "visits")
 		if _, err := durable.CallEntity[int](ctx, visits, "add", n); err != nil {
 			return 0, err
 		}
@@ -218,7 +222,7 @@ func ExampleClient_Query() {
 			fmt.Println(err)
 		}
 	}
-	page, err := client.Query(ctx, durable.Query{Workflow: "echo", Status: []string{"Completed"}})
+	page, err := client.Query(ctx, hub.Query{Workflow: "echo", Status: []string{"Completed"}})
 	if err != nil {
 		fmt.Println(err)
 		return

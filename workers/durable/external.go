@@ -12,6 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/external"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/durable/results"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -36,7 +37,7 @@ type externals struct {
 
 // ExecuteOrchestrator implements backend.Executor.
 func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
-	fresh []*Event) (*backend.ExecutionResults, error) {
+	fresh []*record.Event) (*backend.ExecutionResults, error) {
 	name, _, execution := event.WorkflowOf(old, fresh)
 	call := x.calls[name]
 	if call == nil {
@@ -55,13 +56,13 @@ func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, o
 	response, err := call(ctx, request)
 	switch {
 	case workers.IsPermanent(err):
-		return failedAs(id, failureOr(err, "OrchestratorFailed")), nil
+		return results.FailedAs(id, failureOr(err, "OrchestratorFailed")), nil
 	case err != nil:
 		return nil, err
 	}
 	r, err := results.Read(response)
 	if err != nil {
-		return failedWith(id, "OrchestratorFailed",
+		return results.FailedWith(id, "OrchestratorFailed",
 			fmt.Sprintf("the workflow's answer is not an OrchestratorResponse: %v", err)), nil
 	}
 	r.Response.InstanceId = string(id)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/microsoft/durabletask-go/backend"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -85,53 +84,4 @@ func failureFromProtocol(p *protocol.TaskFailureDetails) *Failure {
 		f.Properties[name] = v.AsInterface()
 	}
 	return f
-}
-
-// Bounds of failure details, which travel in messages and rows beside the payload. Clients read messages that are
-// nested at most 100 levels deep, and each inner failure is one.
-const (
-	failureText  = 4 << 10  // of a type or message, in bytes
-	failureStack = 8 << 10  // of a stack trace, in bytes
-	failureBytes = 24 << 10 // of a failure with all inside
-	failureDepth = 64
-)
-
-func trimFailures(e *Event) {
-	trimFailure(e.GetTaskFailed().GetFailureDetails())
-	trimFailure(e.GetSubOrchestrationInstanceFailed().GetFailureDetails())
-	trimFailure(e.GetExecutionCompleted().GetFailureDetails())
-}
-
-// trimFailure shortens a failure to its bounds. Types and messages at every depth outlast what is only for people: the
-// stack traces go first, from the innermost one outward, then what programs have added, then messages are cut.
-func trimFailure(d *backend.TaskFailureDetails) {
-	if d == nil {
-		return
-	}
-	var all []*backend.TaskFailureDetails
-	for at := d; at != nil; at = at.InnerFailure {
-		all = append(all, at)
-		if strings.HasPrefix(at.ErrorType, "*") { // The library of the engine names a failure by the type of Go's error.
-			at.ErrorType = failure.Unknown
-		}
-		at.ErrorType, at.ErrorMessage = cut(at.ErrorType, failureText), cut(at.ErrorMessage, failureText)
-		if at.StackTrace != nil {
-			at.StackTrace = wrapperspb.String(cut(at.StackTrace.Value, failureStack))
-		}
-		if len(all) == failureDepth {
-			at.InnerFailure = nil
-		}
-	}
-	fits := func() bool { return proto.Size(d) <= failureBytes }
-	for i := len(all) - 1; i >= 0 && !fits(); i-- {
-		all[i].StackTrace = nil
-	}
-	for i := len(all) - 1; i >= 0 && !fits(); i-- {
-		all[i].ProtoReflect().SetUnknown(nil) // Properties.
-	}
-	for n := failureText / 2; n > 0 && !fits(); n /= 2 {
-		for _, at := range all {
-			at.ErrorType, at.ErrorMessage = cut(at.ErrorType, n), cut(at.ErrorMessage, n)
-		}
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -67,7 +69,7 @@ func everything(l *ledger) (workflows, activities) {
 			if err := ctx.GetInput(&what); err != nil {
 				return nil, err
 			}
-			info, ok := durable.InfoFromContext(ctx)
+			info, ok := hub.InfoFromContext(ctx)
 			if !ok || info.Execution == "" {
 				return nil, errors.New("the activity does not know what it is")
 			}
@@ -101,12 +103,12 @@ func TestEveryStepCanFail(t *testing.T) {
 				plan := fault.NewPlan(fault.Rule{Point: point, On: hit, Do: fault.Fail(fault.ErrInjected)})
 				defer fault.Activate(plan)()
 				id := "i"
-				if _, err := c.Start(t.Context(), "everything", durable.StartOptions{InstanceID: id, Input: "0"}); err != nil {
+				if _, err := c.Start(t.Context(), "everything", hub.StartOptions{InstanceID: id, Input: "0"}); err != nil {
 					// The client cannot know: the message is there, the row is not. Nothing was created.
-					if _, err := c.Get(t.Context(), id); !errors.Is(err, durable.ErrInstanceNotFound) {
+					if _, err := c.Get(t.Context(), id); !errors.Is(err, record.ErrInstanceNotFound) {
 						t.Fatalf("after a start that failed: %v", err)
 					}
-					start(t, c, "everything", durable.StartOptions{InstanceID: id, Input: "0"})
+					start(t, c, "everything", hub.StartOptions{InstanceID: id, Input: "0"})
 				}
 				for range 2 {
 					if err := c.RaiseEvent(t.Context(), id, "go", ""); err != nil {
@@ -139,7 +141,7 @@ func TestPurgeCanFail(t *testing.T) {
 			error) {
 			return strings.Repeat("x", 50_000), nil
 		}}, nil))
-		start(t, c, "fine", durable.StartOptions{InstanceID: "i"})
+		start(t, c, "fine", hub.StartOptions{InstanceID: "i"})
 		ended(t, c, "i", "Completed")
 		off := fault.Activate(fault.NewPlan(fault.Rule{Point: point, On: 1, Do: fault.Fail(fault.ErrInjected)}))
 		if err := c.Purge(t.Context(), "i"); !errors.Is(err, fault.ErrInjected) {
@@ -169,7 +171,7 @@ func TestOwnersComeAndGo(t *testing.T) {
 	c := h.backend().Client()
 	for i := range instances {
 		id := fmt.Sprint("i", i)
-		start(t, c, "everything", durable.StartOptions{InstanceID: id, Input: "0"})
+		start(t, c, "everything", hub.StartOptions{InstanceID: id, Input: "0"})
 		for range 2 {
 			if err := c.RaiseEvent(t.Context(), id, "go", ""); err != nil {
 				t.Fatal(err)
@@ -179,7 +181,7 @@ func TestOwnersComeAndGo(t *testing.T) {
 	for range 3 {
 		b := h.backend()
 		w := b.NewWorker(registry(t, o, a),
-			durable.WorkerOptions{MaxOrchestrations: 4, MaxActivities: 4})
+			hub.WorkerOptions{MaxOrchestrations: 4, MaxActivities: 4})
 		if err := w.Start(context.Background()); err != nil {
 			t.Fatal(err)
 		}

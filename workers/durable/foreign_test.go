@@ -12,6 +12,8 @@ import (
 
 	"github.com/microsoft/durabletask-go/backend"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -139,33 +141,33 @@ func TestHubsOfAnotherEngine(t *testing.T) {
 			a := lazulitest.Start(t).Account(t)
 			dtfx(t, a.Storage, "Shop", layout.table, layout.empty)
 			before := resources(t, a.Storage)
-			o := durable.Options{Storage: a.Storage, Hub: "Shop", Logger: slog.New(slog.DiscardHandler)}
+			o := hub.Options{Storage: a.Storage, Hub: "Shop", Logger: slog.New(slog.DiscardHandler)}
 			ctx := t.Context()
 			refused := func(what string, err error) {
 				t.Helper()
-				if !errors.Is(err, durable.ErrForeignHub) || !strings.Contains(err.Error(), "DTFx") {
+				if !errors.Is(err, record.ErrForeignHub) || !strings.Contains(err.Error(), "DTFx") {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			_, err := durable.NewClient(ctx, o)
+			_, err := hub.NewClient(ctx, o)
 			refused("a client", err)
-			b, err := durable.New(o)
+			b, err := hub.New(o)
 			check.OK(t, err)
 			refused("making the hub", b.CreateTaskHub(ctx))
 			refused("a start of work", b.Start(ctx))
 			refused("deleting the hub", b.DeleteTaskHub(ctx))
-			engine := durable.NewEngine(durable.Options{Hub: "Shop"})
+			engine := durable.NewEngine(hub.Options{Hub: "Shop"})
 			app := workers.New(workers.Config{Storage: a.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 			app.Orchestration("Order", durable.Orchestrator(func(*durable.Context, any) (any, error) { return nil, nil }))
 			if err := app.Start(ctx); err == nil || !strings.Contains(err.Error(), "DTFx") {
 				t.Errorf("an app starts: %v", err)
 			}
-			r, err := durable.NewReader(ctx, o)
+			r, err := hub.NewReader(ctx, o)
 			check.OK(t, err)
-			if e := r.Engine(); e != durable.EngineDTFx {
+			if e := r.Engine(); e != hub.EngineDTFx {
 				t.Errorf("the engine is %q", e)
 			}
-			page, err := r.Query(ctx, durable.Query{Payloads: true})
+			page, err := r.Query(ctx, hub.Query{Payloads: true})
 			check.OK(t, err)
 			if layout.empty {
 				if len(page.Instances) != 0 {
@@ -181,9 +183,9 @@ func TestHubsOfAnotherEngine(t *testing.T) {
 	}
 }
 
-func readsDTFx(t *testing.T, r *durable.Reader, page *durable.Page) {
+func readsDTFx(t *testing.T, r *hub.Reader, page *hub.Page) {
 	t.Helper()
-	at := slices.IndexFunc(page.Instances, func(i *durable.Instance) bool { return i.ID == "i" })
+	at := slices.IndexFunc(page.Instances, func(i *record.Instance) bool { return i.ID == "i" })
 	if len(page.Instances) != 1+len(strangeIDs) || at < 0 || page.Instances[at].Status != "Failed" ||
 		page.Instances[at].FailureMessage != "Order failed: no money" {
 		t.Errorf("the instances are %+v", page.Instances)
@@ -197,7 +199,7 @@ func readsDTFx(t *testing.T, r *durable.Reader, page *durable.Page) {
 	events, err := r.History(t.Context(), "i")
 	check.OK(t, err)
 	var got []string
-	for _, s := range durable.Describe(events) {
+	for _, s := range record.Describe(events) {
 		got = append(got, s.Event+" "+s.Name+" "+s.Details)
 	}
 	want := []string{`ExecutionStarted Order "tea"`, `TaskScheduled Charge ["tea"]`,
@@ -214,12 +216,12 @@ func readsDTFx(t *testing.T, r *durable.Reader, page *durable.Page) {
 		if events, err := r.History(t.Context(), id); err != nil || len(events) != 1 {
 			t.Errorf("the history of %q is %v, %v", id, events, err)
 		}
-		page, err := r.Query(t.Context(), durable.Query{Prefix: id})
+		page, err := r.Query(t.Context(), hub.Query{Prefix: id})
 		if check.OK(t, err); len(page.Instances) != 1 || page.Instances[0].ID != id {
 			t.Errorf("the instances that begin with %q are %+v", id, page.Instances)
 		}
 	}
-	if at := durable.Describe(events)[1].Time; !at.Equal(time.Date(2026, 11, 28, 10, 0, 2, 0, time.UTC)) {
+	if at := record.Describe(events)[1].Time; !at.Equal(time.Date(2026, 11, 28, 10, 0, 2, 0, time.UTC)) {
 		t.Errorf("the task was scheduled at %v", at)
 	}
 }
@@ -231,7 +233,7 @@ func TestOwnHubsWithoutAMark(t *testing.T) {
 		h := newHub(t, lazulitest.Start(t), nil)
 		b := h.backend()
 		if used {
-			start(t, b.Client(), "nothing", durable.StartOptions{InstanceID: "i"})
+			start(t, b.Client(), "nothing", hub.StartOptions{InstanceID: "i"})
 			done, err := b.Client().TerminateNow(t.Context(), "i", "")
 			check.OK(t, err)
 			_ = done
@@ -240,19 +242,19 @@ func TestOwnHubsWithoutAMark(t *testing.T) {
 		_, err := h.options.Storage.Blobs.UploadBuffer(t.Context(), lower+"-leases", "taskhub.json",
 			[]byte(`{"TaskHubName":"`+h.options.Hub+`","CreatedAt":"2026-11-28T10:00:00Z","PartitionCount":4}`), nil)
 		check.OK(t, err)
-		r, err := durable.NewReader(t.Context(), h.options)
+		r, err := hub.NewReader(t.Context(), h.options)
 		check.OK(t, err)
-		if e := r.Engine(); e != durable.EngineLazuli {
+		if e := r.Engine(); e != hub.EngineLazuli {
 			t.Errorf("used %v: the engine is %q", used, e)
 		}
-		again, err := durable.New(h.options)
+		again, err := hub.New(h.options)
 		check.OK(t, err)
 		if err := again.CreateTaskHub(t.Context()); !errors.Is(err, backend.ErrTaskHubExists) {
 			t.Errorf("used %v: %v", used, err)
 		}
 	}
 	h := newHub(t, lazulitest.Start(t), nil)
-	if _, err := durable.NewReader(t.Context(), h.options); !errors.Is(err, durable.ErrHubNotFound) {
+	if _, err := hub.NewReader(t.Context(), h.options); !errors.Is(err, record.ErrHubNotFound) {
 		t.Errorf("there is no hub to read, and the error is %v", err)
 	}
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
+	"github.com/lazuli-storage/lazuli/internal/durable/results"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/replay"
 )
@@ -30,11 +33,11 @@ func (*goExecutor) Shutdown(context.Context) error { return nil }
 
 // ExecuteOrchestrator implements backend.Executor.
 func (x *goExecutor) ExecuteOrchestrator(_ context.Context, id api.InstanceID, old,
-	fresh []*Event) (*backend.ExecutionResults, error) {
+	fresh []*record.Event) (*backend.ExecutionResults, error) {
 	name, version, execution := event.WorkflowOf(old, fresh)
 	f := x.workflows[name]
 	if f == nil {
-		return failedWith(id, "OrchestratorNotRegistered",
+		return results.FailedWith(id, "OrchestratorNotRegistered",
 			fmt.Sprintf("orchestrator named '%s' is not registered", name)), nil
 	}
 	h := historyForReplay(string(id), execution, old, fresh)
@@ -43,36 +46,37 @@ func (x *goExecutor) ExecuteOrchestrator(_ context.Context, id api.InstanceID, o
 	})
 	var panicked *replay.PanicError
 	if errors.As(err, &panicked) {
-		return failedWith(id, "OrchestratorPanic", err.Error()), nil
+		return results.FailedWith(id, "OrchestratorPanic", err.Error()), nil
 	}
 	if err != nil {
-		return failedWith(id, "NonDeterministic",
+		return results.FailedWith(id, "NonDeterministic",
 			fmt.Sprintf("the workflow's code does not match its history: %v", err)), nil
 	}
 	return answerOf(h, outcome, old, fresh)
 }
 
 // ExecuteActivity implements backend.Executor.
-func (x *goExecutor) ExecuteActivity(ctx context.Context, _ api.InstanceID, e *Event) (result *Event, err error) {
+func (x *goExecutor) ExecuteActivity(ctx context.Context, _ api.InstanceID, e *record.Event) (result *record.Event,
+	err error) {
 	s := e.GetTaskScheduled()
 	h := x.activities[s.GetName()]
 	if h == nil {
-		return activityFailed(e, event.NewFailure("TaskActivityNotRegistered",
+		return hub.ActivityFailed(e, event.NewFailure("TaskActivityNotRegistered",
 			fmt.Sprintf("no task activity named '%s' was registered", s.GetName()))), nil
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			result, err = activityFailed(e, event.NewFailure("TaskActivityPanic", fmt.Sprintf("panic: %v", p))), nil
+			result, err = hub.ActivityFailed(e, event.NewFailure("TaskActivityPanic", fmt.Sprintf("panic: %v", p))), nil
 		}
 	}()
-	out, err := runActivity(ctx, h, s.GetInput().GetValue())
+	out, err := hub.RunActivity(ctx, h, s.GetInput().GetValue())
 	if err == nil && len(out) > 0 && !json.Valid(out) {
 		err = fmt.Errorf("the result of the activity %q is not JSON", s.GetName())
 	}
 	if err != nil {
-		return activityFailed(e, failureOf(err)), nil
+		return hub.ActivityFailed(e, failureOf(err)), nil
 	}
-	return activityCompleted(e, out), nil
+	return hub.ActivityCompleted(e, out), nil
 }
 
 // entityExecutor is the executor of an app with entities.

@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -27,7 +28,7 @@ func TestRowsFollowTheirHistories(t *testing.T) {
 		return nil, ctx.WaitForSingleEvent("go", -1).Await(nil)
 	}}, activities{"nothing": func(activityContext) (any, error) { return nil, nil }})
 	b := h.backend()
-	w := b.NewWorker(r, durable.WorkerOptions{})
+	w := b.NewWorker(r, hub.WorkerOptions{})
 	check.OK(t, w.Start(t.Context()))
 	stop := sync.OnceFunc(func() { check.OK(t, w.Shutdown(t.Context())) })
 	defer stop()
@@ -46,13 +47,13 @@ func TestRowsFollowTheirHistories(t *testing.T) {
 		row := checkpoints("TestInstances", id)
 		return row != nil && row == checkpoints("TestHistory", id)
 	}
-	start(t, c, "waits", durable.StartOptions{InstanceID: "one"})
+	start(t, c, "waits", hub.StartOptions{InstanceID: "one"})
 	check.Eventually(t, func() bool {
 		i, err := c.Get(t.Context(), "one")
 		return err == nil && i.Status == "Running" && follows("one") && checkpoints("TestHistory", "one") == float64(2)
 	}, "the row follows the history")
 	for _, id := range []string{"two", "three"} {
-		start(t, c, "waits", durable.StartOptions{InstanceID: id})
+		start(t, c, "waits", hub.StartOptions{InstanceID: id})
 		check.Eventually(t, func() bool { return checkpoints("TestHistory", id) != nil }, "%s has begun", id)
 	}
 	stop()
@@ -65,7 +66,7 @@ func TestRowsFollowTheirHistories(t *testing.T) {
 }
 
 // rows returns the rows of a table of the hub.
-func (h *hub) rows(table string) (list []map[string]any) {
+func (h *testHub) rows(table string) (list []map[string]any) {
 	h.t.Helper()
 	pager := h.options.Storage.Tables.NewClient(table).NewListEntitiesPager(
 		&aztables.ListEntitiesOptions{Format: to.Ptr(aztables.MetadataFormatNone)})

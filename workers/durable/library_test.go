@@ -20,7 +20,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -41,8 +43,9 @@ type calls struct {
 type Awaiting interface{ Await(v any) error }
 
 func callsHere(c *Context) calls {
-	policy := WithRetry(RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 1500 * time.Microsecond, BackoffCoefficient: 1.7,
-		MaxRetryInterval: 2 * time.Second, RetryTimeout: time.Minute})
+	policy := WithRetry(RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 1500 * time.Microsecond,
+		BackoffCoefficient: 1.7,
+		MaxRetryInterval:   2 * time.Second, RetryTimeout: time.Minute})
 	return calls{
 		activity: func(name string) Awaiting { return c.CallActivity(name, WithInput(name)) },
 		child: func(name string) Awaiting {
@@ -57,8 +60,9 @@ func callsHere(c *Context) calls {
 }
 
 func callsThere(c *task.OrchestrationContext) calls {
-	policy := task.WithActivityRetryPolicy(&task.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 1500 * time.Microsecond,
-		BackoffCoefficient: 1.7, MaxRetryInterval: 2 * time.Second, RetryTimeout: time.Minute})
+	policy := task.WithActivityRetryPolicy(&task.RetryPolicy{MaxAttempts: 3,
+		InitialRetryInterval: 1500 * time.Microsecond,
+		BackoffCoefficient:   1.7, MaxRetryInterval: 2 * time.Second, RetryTimeout: time.Minute})
 	return calls{
 		activity: func(name string) Awaiting { return c.CallActivity(name, task.WithActivityInput(name)) },
 		child: func(name string) Awaiting {
@@ -85,8 +89,8 @@ func follow(program []int, c calls) (any, error) {
 		case 2:
 			open = append(open, c.timer(time.Duration(arg)*time.Second))
 		case 3:
-			// The library loses an event that has come before the timeout and is awaited after it, and confuses tasks that wait
-			// for one name with timeouts.
+			// The library loses an event that has come before the timeout and is awaited after it, and confuses tasks that
+			// wait for one name with timeouts.
 			timeout := time.Duration(arg%3-1) * time.Minute
 			e := c.event(fmt.Sprint("e", i), timeout)
 			if timeout <= 0 {
@@ -145,14 +149,14 @@ func followBoth(t *rapid.T) {
 	here := &goExecutor{workflows: map[string]func(*Context) (any, error){
 		"w": func(c *Context) (any, error) { return follow(program, callsHere(c)) }}}
 	state := backend.NewOrchestrationRuntimeState("i", nil)
-	var pending []*Event
+	var pending []*record.Event
 	now := time.Unix(1_700_000_000, 0)
 	suspended := false
 	for step := range rapid.IntRange(1, 8).Draw(t, "steps") {
 		now = now.Add(time.Second)
-		old := append(append([]*Event{}, state.OldEvents()...), state.NewEvents()...)
+		old := append(append([]*record.Event{}, state.OldEvents()...), state.NewEvents()...)
 		state = backend.NewOrchestrationRuntimeState("i", old)
-		fresh := []*Event{event.New("orchestratorStarted", -1, now)}
+		fresh := []*record.Event{event.New("orchestratorStarted", -1, now)}
 		if step == 0 {
 			fresh = append(fresh, startedEvent(now))
 		}
@@ -193,7 +197,7 @@ func followBoth(t *rapid.T) {
 	}
 }
 
-func startedEvent(now time.Time) *Event {
+func startedEvent(now time.Time) *record.Event {
 	e := event.New("executionStarted", -1, now)
 	x := e.GetExecutionStarted()
 	x.Name, x.Input = "w", wrapperspb.String("1")
@@ -203,7 +207,7 @@ func startedEvent(now time.Time) *Event {
 }
 
 // endOf returns the event that ends what an event has scheduled.
-func endOf(scheduled *Event, fails bool, now time.Time) *Event {
+func endOf(scheduled *record.Event, fails bool, now time.Time) *record.Event {
 	task := scheduled.EventId
 	result, failure := wrapperspb.String(fmt.Sprint(task)), event.NewFailure("Broken", fmt.Sprint("no ", task))
 	child := scheduled.GetSubOrchestrationInstanceCreated() != nil
@@ -223,9 +227,9 @@ func endOf(scheduled *Event, fails bool, now time.Time) *Event {
 		x.TaskScheduledId, x.Result = task, result
 		return e
 	case fails:
-		return activityFailed(scheduled, failure)
+		return hub.ActivityFailed(scheduled, failure)
 	}
-	return activityCompleted(scheduled, []byte(result.Value))
+	return hub.ActivityCompleted(scheduled, []byte(result.Value))
 }
 
 // actionsOf runs a step and puts its actions in order.
@@ -273,7 +277,10 @@ func TestIDsOfRequestsToEntities(t *testing.T) {
 		text, err := proto.Marshal(r.Response.Actions[0])
 		check.OK(t, errors.Join(err, proto.Unmarshal(text, a)))
 		m := a.GetSendEntityMessage()
-		check.OK(t, s.AddEvent(event.NewExtra(a.Id, time.Now(), func(e *protocol.HistoryEvent) { entityMessage(e, m) })))
+		check.OK(t, s.AddEvent(event.NewExtra(a.Id, time.Now(), func(e *protocol.HistoryEvent) {
+			hub.EntityMessage(e,
+				m)
+		})))
 		return cmp.Or(m.GetEntityLockRequested().GetCriticalSectionId(), m.GetEntityOperationCalled().GetRequestId())
 	}
 	section := "b8d7bdc1-fac5-5177-9e83-1eb002f86b29"
@@ -294,12 +301,12 @@ func TestIDsOfRequestsToEntities(t *testing.T) {
 func BenchmarkStep(b *testing.B) {
 	const activities = 100
 	now := time.Unix(1_700_000_000, 0)
-	events := []*Event{event.New("orchestratorStarted", -1, now), startedEvent(now)}
+	events := []*record.Event{event.New("orchestratorStarted", -1, now), startedEvent(now)}
 	for i := range int32(activities) {
 		scheduled := event.New("taskScheduled", i, now)
 		scheduled.GetTaskScheduled().Name = "a"
 		events = append(events, scheduled, event.New("orchestratorStarted", -1, now),
-			activityCompleted(scheduled, []byte("1")))
+			hub.ActivityCompleted(scheduled, []byte("1")))
 	}
 	run := func(c calls) (any, error) {
 		for range activities {

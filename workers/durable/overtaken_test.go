@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -39,12 +41,12 @@ func (o *overtaken) Do(r *http.Request) (*http.Response, error) {
 }
 
 // client returns a client of a hub whose first request of a payload is overtaken by commit.
-func (o *overtaken) client(account *lazulitest.Account) *durable.Client {
+func (o *overtaken) client(account *lazulitest.Account) *hub.Client {
 	o.t.Helper()
 	o.next = http.DefaultClient
 	storage, err := workers.OpenStorage(account.ConnectionString(), workers.WithTransport(o))
 	check.OK(o.t, err)
-	c, err := durable.NewClient(o.t.Context(), durable.Options{Storage: storage, Hub: "Test"})
+	c, err := hub.NewClient(o.t.Context(), hub.Options{Storage: storage, Hub: "Test"})
 	check.OK(o.t, err)
 	return c
 }
@@ -52,12 +54,12 @@ func (o *overtaken) client(account *lazulitest.Account) *durable.Client {
 // An entity whose state is replaced while it is read is read again.
 func TestEntityIsReadWhileItChanges(t *testing.T) {
 	t.Parallel()
-	for name, read := range map[string]func(*durable.Client, string) (*durable.EntityInfo, error){
-		"one": func(c *durable.Client, id string) (*durable.EntityInfo, error) {
+	for name, read := range map[string]func(*hub.Client, string) (*record.EntityInfo, error){
+		"one": func(c *hub.Client, id string) (*record.EntityInfo, error) {
 			return c.Entity(t.Context(), id, true)
 		},
-		"query": func(c *durable.Client, _ string) (*durable.EntityInfo, error) {
-			page, err := c.QueryEntities(t.Context(), durable.EntityQuery{State: true})
+		"query": func(c *hub.Client, _ string) (*record.EntityInfo, error) {
+			page, err := c.QueryEntities(t.Context(), hub.EntityQuery{State: true})
 			if err != nil {
 				return nil, err
 			}
@@ -66,8 +68,8 @@ func TestEntityIsReadWhileItChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newEntityApp(t, durable.Options{})
-			c, id := a.run(), durable.EntityID("log", "one")
+			a := newEntityApp(t, hub.Options{})
+			c, id := a.run(), hub.EntityID("log", "one")
 			sendSignal(t, c, id, "add", strings.Repeat("a", 100_000))
 			check.Eventually(t, func() bool { return len(stateOf[[]string](t, c, id)) == 1 }, "the entity has a state")
 			late := &overtaken{t: t, part: "/State-", commit: func() { sendSignal(t, c, id, "add", "b") }}
@@ -85,20 +87,20 @@ func TestInstanceIsReadWhileItChanges(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		part string
-		read func(context.Context, *durable.Client) error
+		read func(context.Context, *hub.Client) error
 	}{
-		"status": {"/CustomStatus-", func(ctx context.Context, c *durable.Client) error {
+		"status": {"/CustomStatus-", func(ctx context.Context, c *hub.Client) error {
 			_, err := c.Get(ctx, "one")
 			return err
 		}},
-		"list": {"/CustomStatus-", func(ctx context.Context, c *durable.Client) error {
-			page, err := c.Query(ctx, durable.Query{Payloads: true})
+		"list": {"/CustomStatus-", func(ctx context.Context, c *hub.Client) error {
+			page, err := c.Query(ctx, hub.Query{Payloads: true})
 			if err == nil && page.Instances[0].FailureType != "" {
 				t.Errorf("the list has %+v", page.Instances[0])
 			}
 			return err
 		}},
-		"history": {".gz", func(ctx context.Context, c *durable.Client) error {
+		"history": {".gz", func(ctx context.Context, c *hub.Client) error {
 			_, err := c.History(ctx, "one")
 			return err
 		}},
@@ -121,7 +123,7 @@ func TestInstanceIsReadWhileItChanges(t *testing.T) {
 				ctx.ContinueAsNew(round + 1)
 				return nil, nil
 			}}, nil))
-			start(t, c, "again", durable.StartOptions{InstanceID: "one", Input: "1"})
+			start(t, c, "again", hub.StartOptions{InstanceID: "one", Input: "1"})
 			data := `"` + strings.Repeat("a", 100_000) + `"`
 			check.OK(t, c.RaiseEvent(t.Context(), "one", "data", data))
 			check.Eventually(t, func() bool {
@@ -154,7 +156,7 @@ func TestSameTextsHaveBlobsOfTheirOwn(t *testing.T) {
 		ctx.SetCustomStatus("another")
 		return nil, ctx.WaitForSingleEvent("go", -1).Await(nil)
 	}}, nil))
-	start(t, c, "same", durable.StartOptions{InstanceID: "one", RawInput: &raw})
+	start(t, c, "same", hub.StartOptions{InstanceID: "one", RawInput: &raw})
 	for _, status := range []string{raw, "another"} {
 		check.Eventually(t, func() bool {
 			i, err := c.Get(t.Context(), "one")
@@ -198,10 +200,10 @@ func TestLostPayloadOfACallFailsIt(t *testing.T) {
 	for name, lost := range map[string]lossy{"input": "-largemessages/@log@one/", "output": "-largemessages/caller/"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newEntityApp(t, durable.Options{})
+			a := newEntityApp(t, hub.Options{})
 			storage, err := workers.OpenStorage(a.account.ConnectionString(), workers.WithTransport(lost))
 			check.OK(t, err)
-			engine := durable.NewEngine(durable.Options{Hub: "Test"})
+			engine := durable.NewEngine(hub.Options{Hub: "Test"})
 			a.engine, a.App = engine, workers.New(workers.Config{Storage: storage, Durable: engine})
 			echo := durable.NewEntity[int]()
 			durable.Operation(echo, "echo", func(_ *durable.EntityContext, s *int, n int) (string, error) {
@@ -213,7 +215,7 @@ func TestLostPayloadOfACallFailsIt(t *testing.T) {
 				return len(in), nil
 			})
 			a.Entity("log", echo)
-			id := durable.EntityID("log", "one")
+			id := hub.EntityID("log", "one")
 			a.Orchestration("call", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
 				var err error
 				if name == "input" {
@@ -228,7 +230,7 @@ func TestLostPayloadOfACallFailsIt(t *testing.T) {
 				return fmt.Sprint(err, "; then ", n), again
 			}))
 			c := a.run()
-			start(t, c, "call", durable.StartOptions{InstanceID: "caller"})
+			start(t, c, "call", hub.StartOptions{InstanceID: "caller"})
 			if i := ended(t, c, "caller", "Completed"); !strings.Contains(i.Output, "cannot be read") ||
 				!strings.Contains(i.Output, "; then 3") {
 				t.Errorf("the workflow returns %s", i.Output)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
@@ -48,7 +49,7 @@ func TestResultsThatWaitBecomeMessages(t *testing.T) {
 		ran[what]++
 		return what, nil
 	}}))
-	id := start(t, c, "two", durable.StartOptions{})
+	id := start(t, c, "two", hub.StartOptions{})
 	<-blocked
 	check.Eventually(t, func() bool {
 		results := 0
@@ -109,7 +110,7 @@ func TestDeathBetweenResultAndWhatFollows(t *testing.T) {
 	}}))()
 	first.run(r)
 	c := h.backend().Client()
-	id := start(t, c, "two", durable.StartOptions{})
+	id := start(t, c, "two", hub.StartOptions{})
 	check.Eventually(t, dead.off.Load, "the first process is dead")
 	h.breakLeases()
 	h.run(r)
@@ -119,7 +120,7 @@ func TestDeathBetweenResultAndWhatFollows(t *testing.T) {
 }
 
 // drained waits until no queue of the hub has a message.
-func (h *hub) drained() {
+func (h *testHub) drained() {
 	h.t.Helper()
 	check.Eventually(h.t, func() bool {
 		return h.waiting()+len(h.account.Messages("test-workitems")) == 0
@@ -127,7 +128,7 @@ func (h *hub) drained() {
 }
 
 // waiting returns the number of messages to instances, hidden ones included.
-func (h *hub) waiting() (n int) {
+func (h *testHub) waiting() (n int) {
 	for i := range 4 {
 		n += len(h.account.Messages(fmt.Sprintf("test-control-%02d", i)))
 	}

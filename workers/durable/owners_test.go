@@ -14,6 +14,8 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -54,7 +56,7 @@ var checkpointModel = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %v", input, output) },
 }
 
-func digest(events []*durable.Event) string {
+func digest(events []*record.Event) string {
 	h := sha256.New()
 	for _, e := range events {
 		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(e)
@@ -77,7 +79,7 @@ type owners struct {
 
 // take receives the next work item of an owner and runs its workflow, up to the checkpoint. It returns nil if no work
 // item is ready.
-func (o *owners) take(b *durable.Backend) *backend.OrchestrationWorkItem {
+func (o *owners) take(b *hub.Backend) *backend.OrchestrationWorkItem {
 	wi, err := b.GetOrchestrationWorkItem(o.t.Context())
 	if errors.Is(err, backend.ErrNoWorkItems) {
 		return nil
@@ -103,7 +105,7 @@ func (o *owners) take(b *durable.Backend) *backend.OrchestrationWorkItem {
 }
 
 // complete makes the checkpoint of an owner's work item.
-func (o *owners) complete(owner int, b *durable.Backend, wi *backend.OrchestrationWorkItem) {
+func (o *owners) complete(owner int, b *hub.Backend, wi *backend.OrchestrationWorkItem) {
 	old := wi.State.OldEvents()
 	op := checkpointOp{instance: string(wi.InstanceID), base: digest(old),
 		next: digest(append(old[:len(old):len(old)], wi.State.NewEvents()...))}
@@ -135,7 +137,7 @@ func (o *owners) note(owner int, op checkpointOp, result any, call time.Duration
 func (o *owners) deposed() { o.clock.Advance(time.Hour) }
 
 // run does the work that there is, for one owner, until all instances have ended.
-func (o *owners) run(owner int, b *durable.Backend, random *rand.Rand, ended func() bool) {
+func (o *owners) run(owner int, b *hub.Backend, random *rand.Rand, ended func() bool) {
 	for !o.t.Failed() && !ended() {
 		if wi := o.take(b); wi != nil {
 			if random.IntN(2) == 0 {
@@ -180,11 +182,11 @@ func TestTwoOwnersNeverBothCommit(t *testing.T) {
 				}
 				return sum, nil
 			}}, activities{"double": double})}
-	both := []*durable.Backend{h.backend(), h.backend()}
+	both := []*hub.Backend{h.backend(), h.backend()}
 	c := both[0].Client()
 
 	// Both owners have the same message of one instance, and commit at once.
-	start(t, c, "steps", durable.StartOptions{InstanceID: "i0"})
+	start(t, c, "steps", hub.StartOptions{InstanceID: "i0"})
 	var held []*backend.OrchestrationWorkItem
 	for _, b := range both {
 		wi := o.take(b)
@@ -204,10 +206,10 @@ func TestTwoOwnersNeverBothCommit(t *testing.T) {
 	}
 
 	for i := 1; i < instances; i++ {
-		start(t, c, "steps", durable.StartOptions{InstanceID: "i" + strconv.Itoa(i)})
+		start(t, c, "steps", hub.StartOptions{InstanceID: "i" + strconv.Itoa(i)})
 	}
 	ended := func() bool {
-		page, err := c.Query(t.Context(), durable.Query{Status: []string{"Completed"}})
+		page, err := c.Query(t.Context(), hub.Query{Status: []string{"Completed"}})
 		return err != nil || len(page.Instances) == instances
 	}
 	var all sync.WaitGroup
@@ -234,7 +236,8 @@ func TestTwoOwnersNeverBothCommit(t *testing.T) {
 		}
 		for n := range int32(steps) {
 			if scheduled[n] != 1 || completed[n] != 1 {
-				t.Errorf("%s: step %d was scheduled %d times and completed %d times, want once", id, n, scheduled[n], completed[n])
+				t.Errorf("%s: step %d was scheduled %d times and completed %d times, want once", id, n, scheduled[n],
+					completed[n])
 			}
 		}
 		if got, err := c.Get(t.Context(), id); err != nil || got.Output != strconv.Itoa(2*(1<<steps-1)) {

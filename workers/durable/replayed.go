@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/durable/results"
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/replay"
 )
@@ -19,11 +20,12 @@ import (
 
 // historyForReplay returns a history as package replay takes it. Each event of the engine is one there, so that places
 // are the same in both.
-func historyForReplay(instance, execution string, old, fresh []*Event) replay.History {
+func historyForReplay(instance, execution string, old, fresh []*record.Event) replay.History {
 	h := replay.History{Instance: instance, Execution: execution, Past: len(old),
 		Events: make([]replay.Event, 0, len(old)+len(fresh))}
+	// Answers of entities name a request. The number of its task is in the event that asked, which comes before.
 	requests := map[string]int32{} // the number of a call or critical section, by its ID
-	for _, list := range [2][]*Event{old, fresh} {
+	for _, list := range [2][]*record.Event{old, fresh} {
 		for _, e := range list {
 			h.Events = append(h.Events, eventForReplay(e, requests))
 		}
@@ -32,7 +34,7 @@ func historyForReplay(instance, execution string, old, fresh []*Event) replay.Hi
 }
 
 // eventForReplay translates an event. It notes in requests what entities will answer.
-func eventForReplay(e *Event, requests map[string]int32) replay.Event {
+func eventForReplay(e *record.Event, requests map[string]int32) replay.Event {
 	r := replay.Event{ID: e.EventId}
 	scheduled := func(k replay.ActionKind, name string) { r.Kind, r.Action, r.Name = replay.Scheduled, k, name }
 	ended := func(task int32, result *wrapperspb.StringValue) {
@@ -124,7 +126,7 @@ func entityEventForReplay(r *replay.Event, x *protocol.HistoryEvent, requests ma
 
 // answerOf returns the outcome of a step in the form in which workers of other languages answer, which the engine
 // reads.
-func answerOf(h replay.History, o *replay.Outcome, old, fresh []*Event) (*backend.ExecutionResults, error) {
+func answerOf(h replay.History, o *replay.Outcome, old, fresh []*record.Event) (*backend.ExecutionResults, error) {
 	answer := &protocol.OrchestratorResponse{InstanceId: h.Instance, CustomStatus: wrapperspb.String(o.CustomStatus)}
 	for _, a := range o.Actions {
 		answer.Actions = append(answer.Actions, actionOf(h, a))
@@ -149,6 +151,7 @@ func answerOf(h replay.History, o *replay.Outcome, old, fresh []*Event) (*backen
 	if err != nil {
 		return nil, err
 	}
+	// The rest is set on the engine's message: events that the workflow has kept are the engine's own.
 	last := r.Response.Actions[len(r.Response.Actions)-1].GetCompleteOrchestration()
 	if o.End.Err != nil {
 		last.FailureDetails = failureOf(o.End.Err)
@@ -173,7 +176,8 @@ func actionOf(h replay.History, a replay.Action) *protocol.OrchestratorAction {
 			ScheduleTask: &protocol.ScheduleTaskAction{Name: a.Name, Input: input}}
 	case replay.Workflow:
 		m.OrchestratorActionType = &protocol.OrchestratorAction_CreateSubOrchestration{
-			CreateSubOrchestration: &protocol.CreateSubOrchestrationAction{Name: a.Name, InstanceId: a.Instance, Input: input}}
+			CreateSubOrchestration: &protocol.CreateSubOrchestrationAction{Name: a.Name, InstanceId: a.Instance,
+				Input: input}}
 	case replay.Timer:
 		m.OrchestratorActionType = &protocol.OrchestratorAction_CreateTimer{
 			CreateTimer: &protocol.CreateTimerAction{FireAt: timestamppb.New(a.At)}}
@@ -185,6 +189,7 @@ func actionOf(h replay.History, a replay.Action) *protocol.OrchestratorAction {
 
 // entityMessageOf returns a message to an entity. Its ID is the same in each replay, and new in each execution.
 func entityMessageOf(h replay.History, a replay.Action) *protocol.SendEntityMessageAction {
+	// The ID is derived from the action's number, so that an entity drops the copies that a crash leads to.
 	id := func(what any) string {
 		return uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%s/%v", h.Instance, h.Execution, what)).String()
 	}

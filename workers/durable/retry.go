@@ -32,6 +32,7 @@ func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 	if p.BackoffCoefficient <= 0 {
 		p.BackoffCoefficient = 1
 	}
+	// The largest duration stands for no bound, so that pause has no special case.
 	p.MaxRetryInterval = cmp.Or(max(p.MaxRetryInterval, 0), math.MaxInt64)
 	p.RetryTimeout = cmp.Or(max(p.RetryTimeout, 0), math.MaxInt64)
 	if p.Handle == nil {
@@ -46,6 +47,7 @@ func (p RetryPolicy) pause(attempt int, since time.Duration, err error) (time.Du
 	if attempt >= p.MaxAttempts || !p.Handle(err) || since > p.RetryTimeout {
 		return 0, false
 	}
+	// In whole milliseconds, as durabletask-go computes it: timers of histories that it has begun must be the same.
 	ms := float64(p.InitialRetryInterval.Milliseconds()) * math.Pow(p.BackoffCoefficient, float64(attempt-1))
 	if ms >= float64(p.MaxRetryInterval.Milliseconds()) {
 		return p.MaxRetryInterval, true
@@ -82,6 +84,7 @@ func (t *retried) Await(v any) error {
 			t.over = true // A second Await returns the same error.
 			return err
 		}
+		// The timer is a task of the history, so that a replay finds the same attempts.
 		if err2 := t.ctx.CreateTimer(pause).Await(nil); err2 != nil {
 			return fmt.Errorf("%w %w", err2, err)
 		}

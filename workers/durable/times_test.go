@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -21,11 +23,11 @@ func TestTimesOfTimers(t *testing.T) {
 		return nil, ctx.WaitForSingleEvent("go", time.Hour).Await(nil)
 	}}, nil)
 	c := h.run(r)
-	id := start(t, c, "timers", durable.StartOptions{})
-	steps := func() []durable.Step {
+	id := start(t, c, "timers", hub.StartOptions{})
+	steps := func() []record.Step {
 		events, err := c.History(t.Context(), id)
 		check.OK(t, err)
-		return durable.Describe(events)
+		return record.Describe(events)
 	}
 	check.OK(t, c.RaiseEvent(t.Context(), id, "go", ""))
 	check.Eventually(t, func() bool {
@@ -37,7 +39,7 @@ func TestTimesOfTimers(t *testing.T) {
 		return false
 	}, "the first timer fires")
 	ended(t, c, id, "Completed")
-	created := map[int32]durable.Step{}
+	created := map[int32]record.Step{}
 	fired := 0
 	for _, s := range steps() {
 		switch s.Event {

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -40,11 +41,11 @@ func TestWorkflowIsOneTrace(t *testing.T) {
 	h.run(registry(t, parent, notes))
 	h.run(registry(t, parent, notes))
 	ctx, span := provider.Tracer("test").Start(t.Context(), "request")
-	c, err := durable.NewClient(ctx, h.options)
+	c, err := hub.NewClient(ctx, h.options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Start(ctx, "parent", durable.StartOptions{InstanceID: "i"}); err != nil {
+	if _, err := c.Start(ctx, "parent", hub.StartOptions{InstanceID: "i"}); err != nil {
 		t.Fatal(err)
 	}
 	span.End()

@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/link"
@@ -47,7 +48,7 @@ func (c *losing) Do(r *http.Request) (*http.Response, error) {
 }
 
 // newLosing returns a hub like h whose requests a transport can lose.
-func (h *hub) newLosing(lazuli *lazulitest.Lazuli) (*hub, *losing) {
+func (h *testHub) newLosing(lazuli *lazulitest.Lazuli) (*testHub, *losing) {
 	h.t.Helper()
 	c := &losing{next: lazuli.Client()}
 	storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(c))
@@ -72,7 +73,7 @@ func TestDeathBeforeTheRow(t *testing.T) {
 	r := registry(t, workflows{"waits": waits}, nil)
 	first.run(r)
 	c := h.backend().Client()
-	id := start(t, c, "waits", durable.StartOptions{})
+	id := start(t, c, "waits", hub.StartOptions{})
 	check.Eventually(t, func() bool { return transport.lost.Load() > 0 }, "the row is to be written")
 	transport.all.Store(true)
 	h.breakLeases()
@@ -100,14 +101,14 @@ func TestStartWhoseSenderIsSlow(t *testing.T) {
 				"the message is dropped")
 			return nil
 		}}))()
-	ended(t, c, start(t, c, "fine", durable.StartOptions{}), "Completed")
+	ended(t, c, start(t, c, "fine", hub.StartOptions{}), "Completed")
 }
 
 // A workflow is replaced while it has locks: they are released.
 func TestLocksOfAReplacedWorkflow(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, durable.Options{})
-	id := durable.EntityID("account", "one")
+	a := newEntityApp(t, hub.Options{})
+	id := hub.EntityID("account", "one")
 	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, wait bool) (any, error) {
 		unlock, err := durable.LockEntities(ctx, id)
 		if err != nil {
@@ -120,12 +121,12 @@ func TestLocksOfAReplacedWorkflow(t *testing.T) {
 		return durable.CallEntity[int](ctx, id, "add", 1)
 	}))
 	c := a.run()
-	start(t, c, "hold", durable.StartOptions{InstanceID: "holder", Input: "true"})
+	start(t, c, "hold", hub.StartOptions{InstanceID: "holder", Input: "true"})
 	check.Eventually(t, func() bool {
 		e, err := c.Entity(t.Context(), id, false)
 		return err == nil && e.LockedBy != ""
 	}, "the entity is locked")
-	start(t, c, "hold", durable.StartOptions{InstanceID: "holder", Input: "false", Replace: true, Running: true})
+	start(t, c, "hold", hub.StartOptions{InstanceID: "holder", Input: "false", Replace: true, Running: true})
 	ended(t, c, "holder", "Completed")
 	check.Eventually(t, func() bool {
 		e, err := c.Entity(t.Context(), id, false)
@@ -153,7 +154,7 @@ func TestRewindIsCutOff(t *testing.T) {
 				}
 				return nil, nil
 			}}))
-			start(t, c, "parent", durable.StartOptions{InstanceID: "i"})
+			start(t, c, "parent", hub.StartOptions{InstanceID: "i"})
 			ended(t, c, "i", "Failed")
 			healed.Store(true)
 			off := fault.Activate(fault.NewPlan(fault.Rule{Point: "durable/after-commit", On: 1,
@@ -181,8 +182,8 @@ func TestRewindIsCutOff(t *testing.T) {
 // A rewind sends the failed tasks once more, and no signal that has arrived, however long ago.
 func TestRewindDoesNotSignalAgain(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, durable.Options{})
-	id := durable.EntityID("account", "one")
+	a := newEntityApp(t, hub.Options{})
+	id := hub.EntityID("account", "one")
 	var healed atomic.Bool
 	workers.Activity(a.App, "bad", func(_ context.Context, _ any) (any, error) {
 		if !healed.Load() {
@@ -200,7 +201,7 @@ func TestRewindDoesNotSignalAgain(t *testing.T) {
 		return durable.CallEntity[int](ctx, id, "add", 1)
 	}))
 	c := a.run()
-	start(t, c, "adds", durable.StartOptions{InstanceID: "i"})
+	start(t, c, "adds", hub.StartOptions{InstanceID: "i"})
 	ended(t, c, "i", "Failed")
 	check.Eventually(t, func() bool { return stateOf[int](t, c, id) == 1 }, "the signal has arrived")
 	// The marks of messages that have arrived are kept for eight days.
@@ -236,7 +237,7 @@ func TestTerminateNowIsCutOff(t *testing.T) {
 		},
 		"waits": waits,
 	}, nil))
-	start(t, c, "parent", durable.StartOptions{InstanceID: "i"})
+	start(t, c, "parent", hub.StartOptions{InstanceID: "i"})
 	check.Eventually(t, func() bool {
 		i, err := c.Get(t.Context(), "kid")
 		return err == nil && i.Status == "Running"
@@ -257,7 +258,7 @@ func TestTerminateNowIsCutOff(t *testing.T) {
 }
 
 // control returns the messages in the control queues, and how many of the queues have a visible one.
-func (h *hub) control() (all []string, visible int) {
+func (h *testHub) control() (all []string, visible int) {
 	h.t.Helper()
 	for i := range 4 {
 		name := fmt.Sprintf("test-control-%02d", i)
@@ -278,10 +279,10 @@ func TestStopWithATimerAtHand(t *testing.T) {
 		return nil, ctx.CreateTimer(900 * time.Millisecond).Await(nil)
 	}}, nil)
 	b := h.backend()
-	w := b.NewWorker(r, durable.WorkerOptions{})
+	w := b.NewWorker(r, hub.WorkerOptions{})
 	check.OK(t, w.Start(t.Context()))
 	c := b.Client()
-	id := start(t, c, "sleeps", durable.StartOptions{})
+	id := start(t, c, "sleeps", hub.StartOptions{})
 	check.Eventually(t, func() bool {
 		all, visible := h.control()
 		return visible == 0 && len(all) == 1 && strings.Contains(all[0], "TimerFired")
@@ -372,10 +373,10 @@ func stopWithATimerUnderWay(t *testing.T, plain bool) {
 		return nil, ctx.CreateTimer(900 * time.Millisecond).Await(nil)
 	}}, nil)
 	b := first.backend()
-	w := b.NewWorker(r, durable.WorkerOptions{})
+	w := b.NewWorker(r, hub.WorkerOptions{})
 	check.OK(t, w.Start(t.Context()))
 	c := h.backend().Client()
-	id := start(t, c, "sleeps", durable.StartOptions{})
+	id := start(t, c, "sleeps", hub.StartOptions{})
 	<-transport.kept
 	check.Eventually(t, func() bool { all, _ := h.control(); return len(all) == 1 }, "the start is deleted")
 	check.OK(t, w.Shutdown(t.Context()))

@@ -85,7 +85,9 @@ func rules() []rule {
 		{from: "internal/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
 		{from: "internal/...", to: "workers/...", why: "workers build on internal packages, not the other way round",
 			// searchapi is what lazuli and lazuli-search tell each other; its messages come by a queue trigger.
-			except: append([]string{"internal/functions/...", "internal/searchapi"}, testSupport...)},
+			// The engine of workflows is below workers/durable, and takes the storage and the clock of an app.
+			except: append([]string{"internal/functions/...", "internal/searchapi", "internal/durable/hub",
+				"internal/durable/inflight", "internal/durable/lease"}, testSupport...)},
 		{from: "internal/...", to: "functions/...", why: "functions build on internal packages, not the other way round",
 			except: []string{"internal/functions/..."}},
 		{from: "internal/...", to: "lazulitest", why: "a test helper is for tests", except: testSupport},
@@ -168,16 +170,10 @@ func rules() []rule {
 	list = append(list, rule{from: "internal/state/...", to: "internal/server/...",
 		why: "the server is assembled from its parts, not the other way round"})
 	// The floors of the state of blobs, from the bottom up. The operations, in internal/state/blob itself, are on top.
-	floors := [][]string{{"lease", "posix", "encryption", "content"}, {"record"}, {"tree", "replica", "offline"},
-		{"listing", "maintain"}}
-	for i, floor := range floors {
-		for _, lower := range floor {
-			for _, upper := range slices.Concat(floors[i+1:]...) {
-				list = append(list, rule{from: "internal/state/blob/" + lower, to: "internal/state/blob/" + upper,
-					why: "a floor of the state knows those below it alone"})
-			}
-		}
-	}
+	list = append(list, floorsOf("internal/state/blob/", [][]string{{"lease", "posix", "encryption", "content"}, {"record"},
+		{"tree", "replica", "offline"}, {"listing", "maintain"}})...)
+	// Those of a task hub.
+	list = append(list, floorsOf("internal/durable/", [][]string{{"record"}, {"lease", "inflight"}, {"hub"}})...)
 	// The groups of internal, from the bottom up: storage engines do not depend on the protocol.
 	for _, r := range []struct{ from, to, why string }{
 		{"internal/storage/...", "internal/azure/...", "storage engines do not know the protocol"},
@@ -196,13 +192,26 @@ func rules() []rule {
 	return list
 }
 
+// floorsOf returns the rules of packages below a folder that are listed in floors, from the bottom up.
+func floorsOf(folder string, floors [][]string) (list []rule) {
+	for i, floor := range floors {
+		for _, lower := range floor {
+			for _, upper := range slices.Concat(floors[i+1:]...) {
+				list = append(list, rule{from: folder + lower, to: folder + upper, why: "a floor knows those below it alone"})
+			}
+		}
+	}
+	return list
+}
+
 // libraries may be imported only by the packages named, so that they can be replaced.
 var libraries = map[string][]string{
 	"go.etcd.io/bbolt": {"internal/storage/store", "internal/storage/bboltpage"},
 	"github.com/nats-io/nats-server": {"internal/nats/natsserver", "internal/cluster",
 		"internal/test/natscluster"},
 	"github.com/microsoft/durabletask-go": {"internal/durable/entitybatch",
-		"internal/durable/event", "internal/durable/results", "workers/durable", "workers/durable/sidecar"},
+		"internal/durable/event", "internal/durable/hub", "internal/durable/record", "internal/durable/results",
+		"workers/durable", "workers/durable/sidecar"},
 	"github.com/spf13/cobra":          {"cmd/..."},
 	"github.com/go-jose/go-jose/v4":   {"tables"}, // key wrapping for client-side encryption
 	"github.com/goccy/go-yaml":        {"internal/server/config", "internal/server/seed"},

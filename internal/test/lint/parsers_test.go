@@ -53,7 +53,7 @@ var grammars = []struct{ what, folder, target string }{
 	{"rows of large entities", "workers/roles/largeentity", "FuzzRow"},
 	{"lines of Storage Analytics", "workers/roles/logstore", "FuzzSplitFields"},
 	{"parameters of the HTTP API for workflows", "workers/durable/webhook", "FuzzParameters"},
-	{"fields of the Durable Task protocol that the engine does not know", "workers/durable", "FuzzFields"},
+	{"fields of the Durable Task protocol that the engine does not know", "internal/durable/record", "FuzzFields"},
 	{"client assertions", "internal/server/devissuer", "FuzzAssertion"},
 	{"content that the dashboard previews", "internal/server/dashboard", "FuzzPreview"},
 	{"fault rules", "internal/azure/faultrule", "FuzzRule"},

@@ -1,0 +1,2 @@
+// Package lease divides the partitions of a task hub among the processes that serve it, by leases on blobs.
+package lease
