@@ -14,8 +14,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // newDurableCommand makes `lazuli durable`, which serves, shows and controls durable workflows.
@@ -32,25 +33,25 @@ effect when a process that runs the hub receives it.`,
 		newDurableStartCommand(),
 		newDurableRaiseCommand(),
 		newDurableSendCommand("terminate", "End an instance and its sub-orchestrations; activities that run are not stopped",
-			func(c *durable.Client, ctx context.Context, id, reason string) error {
+			func(c *taskhub.Client, ctx context.Context, id, reason string) error {
 				return c.Terminate(ctx, id, reason, true)
 			}),
-		newDurableSendCommand("suspend", "Suspend an instance", (*durable.Client).Suspend),
-		newDurableSendCommand("resume", "Resume a suspended instance", (*durable.Client).Resume),
-		newDurableSendCommand("rewind", "Retry the failed steps of a failed instance", (*durable.Client).Rewind),
+		newDurableSendCommand("suspend", "Suspend an instance", (*taskhub.Client).Suspend),
+		newDurableSendCommand("resume", "Resume a suspended instance", (*taskhub.Client).Resume),
+		newDurableSendCommand("rewind", "Retry the failed steps of a failed instance", (*taskhub.Client).Rewind),
 		newDurablePurgeCommand())
 	return cmd
 }
 
 // queryFlags adds the flags that choose instances.
-func queryFlags(cmd *cobra.Command) func(time.Time) durable.Query {
+func queryFlags(cmd *cobra.Command) func(time.Time) taskhub.Query {
 	statuses := cmd.Flags().StringSlice("status", nil,
 		"statuses: Pending, Running, Completed, Failed, Terminated, Suspended")
 	prefix := cmd.Flags().String("prefix", "", "beginning of the instance ID")
 	older := cmd.Flags().Duration("older-than", 0, "minimum time since creation")
 	newer := cmd.Flags().Duration("newer-than", 0, "maximum time since creation")
-	return func(now time.Time) durable.Query {
-		q := durable.Query{Status: *statuses, Prefix: *prefix, Top: 1000}
+	return func(now time.Time) taskhub.Query {
+		q := taskhub.Query{Status: *statuses, Prefix: *prefix, Top: 1000}
 		if *older > 0 {
 			q.To = now.Add(-*older)
 		}
@@ -67,7 +68,7 @@ func newDurableListCommand() *cobra.Command {
 	open, query := target.HubReadFlag(cmd), queryFlags(cmd)
 	begin := console.ListOutput(cmd)
 	top := cmd.Flags().Int("top", 100, "maximum number of instances; 0: no limit")
-	cmd.RunE = open.Run(func(cmd *cobra.Command, _ []string, c *durable.Reader) error {
+	cmd.RunE = open.Run(func(cmd *cobra.Command, _ []string, c *taskhub.Reader) error {
 		out := begin("INSTANCE", "WORKFLOW", "STATUS", "CREATED", "UPDATED").Or("there are no instances")
 		now := time.Now()
 		q := query(now)
@@ -112,7 +113,7 @@ func newDurableListCommand() *cobra.Command {
 const pendingLong = 30 * time.Second
 
 // isWaiting reports whether an instance waits for a worker for long, and not for its time.
-func isWaiting(i *durable.Instance, now time.Time) bool {
+func isWaiting(i *record.Instance, now time.Time) bool {
 	due := i.Created
 	if i.Scheduled != nil {
 		due = *i.Scheduled
@@ -125,7 +126,7 @@ func newDurableShowCommand() *cobra.Command {
 	open := target.HubReadFlag(cmd)
 	output := console.ReportOutput(cmd)
 	full := cmd.Flags().Bool("full", false, "print complete payloads")
-	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *durable.Reader) error {
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *taskhub.Reader) error {
 		i, err := c.Get(cmd.Context(), args[0])
 		if err != nil {
 			return fmt.Errorf("instance %q: %w", args[0], err)
@@ -134,7 +135,7 @@ func newDurableShowCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		steps := durable.Describe(events)
+		steps := record.Describe(events)
 		return output(console.InStyle(map[string]any{"instance": i, "history": steps}), func(w io.Writer) error {
 			return writeInstance(w, i, steps, *full)
 		})
@@ -142,7 +143,7 @@ func newDurableShowCommand() *cobra.Command {
 	return cmd
 }
 
-func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, full bool) error {
+func writeInstance(out io.Writer, i *record.Instance, steps []record.Step, full bool) error {
 	text := console.OneLine
 	if full {
 		text = func(s string) string { return s }
@@ -173,7 +174,7 @@ func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, ful
 }
 
 func newDurableStartCommand() *cobra.Command {
-	var o durable.StartOptions
+	var o taskhub.StartOptions
 	cmd := &cobra.Command{Use: "start WORKFLOW [INPUT]", Short: "Start an instance of a workflow; the input is JSON",
 		Args:    cobra.RangeArgs(1, 2),
 		Example: `  lazuli durable start order '{"item": "tea"}' --id order-7`}
@@ -230,11 +231,11 @@ func newDurableRaiseCommand() *cobra.Command {
 }
 
 func newDurableSendCommand(name, short string,
-	send func(c *durable.Client, ctx context.Context, id, reason string) error) *cobra.Command {
+	send func(c *taskhub.Client, ctx context.Context, id, reason string) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name + " INSTANCE ...", Short: short, Args: cobra.MinimumNArgs(1)}
 	open := target.HubFlag(cmd)
 	reason := cmd.Flags().String("reason", "", "reason to record in the history")
-	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *durable.Client) error {
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *taskhub.Client) error {
 		var errs []error
 		for _, id := range args {
 			if err := send(c, cmd.Context(), id, *reason); err != nil {

@@ -14,11 +14,12 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // newDurableServeCommand makes `lazuli durable serve`, the gRPC endpoint apart from the storage services.
@@ -86,14 +87,14 @@ func refuseForeignHubs(ctx context.Context, storage *workers.Storage, names []st
 		if err != nil {
 			return console.Usage(err)
 		}
-		r, err := durable.NewReader(ctx, durable.Options{Storage: storage, Hub: hub})
+		r, err := taskhub.NewReader(ctx, taskhub.Options{Storage: storage, Hub: hub})
 		switch {
-		case errors.Is(err, durable.ErrHubNotFound): // It is made at the first call.
+		case errors.Is(err, record.ErrHubNotFound): // It is made at the first call.
 		case err != nil:
 			log.Warn("cannot read the task hub yet", "hub", name, "err", sdkerr.Short(err))
-		case r.Engine() != durable.EngineLazuli:
+		case r.Engine() != taskhub.EngineLazuli:
 			return fmt.Errorf("%w: %q is one of %s (DTFx, or Durable Functions in .NET); nothing is written to it; "+
-				"choose another one with --durable-hub", durable.ErrForeignHub, name, r.Engine())
+				"choose another one with --durable-hub", record.ErrForeignHub, name, r.Engine())
 		}
 	}
 	return nil

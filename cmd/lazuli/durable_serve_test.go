@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // A hub of another engine is refused before the endpoint opens, also as one of several.
@@ -28,7 +28,7 @@ func TestDurableServeRefusesHubsOfAnotherEngine(t *testing.T) {
 		cmd.SetOut(&out)
 		cmd.SetErr(&log)
 		err := cmd.ExecuteContext(t.Context())
-		if !errors.Is(err, durable.ErrForeignHub) || !strings.Contains(err.Error(), "--durable-hub") {
+		if !errors.Is(err, record.ErrForeignHub) || !strings.Contains(err.Error(), "--durable-hub") {
 			t.Errorf("%q ends with %v", flags, err)
 		}
 		if strings.Contains(out.String(), "Durable workflows at") {

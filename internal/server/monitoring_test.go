@@ -13,11 +13,11 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // described is a registry that keeps the labels of what is registered, by the name of the metric.
@@ -73,7 +73,7 @@ func everyMetric(t *testing.T) described {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	(&backup.Schedule{Metrics: all}).Run(ctx)
-	all.MustRegister(workers.New(workers.Config{}).Collector(), new(durable.Backend).Collector())
+	all.MustRegister(workers.New(workers.Config{}).Collector(), new(taskhub.Backend).Collector())
 	return all
 }
 

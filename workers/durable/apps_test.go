@@ -20,7 +20,7 @@ func TestTwoAppsOnOneHub(t *testing.T) {
 	account := lazulitest.Start(t).Account(t)
 	// run starts an app whose workflow, activity and entity have a name of their own, and returns what stops it.
 	run := func(name string) (*hub.Client, func()) {
-		engine := durable.NewEngine(hub.Options{Hub: "Test", LeaseDuration: 15 * time.Second})
+		engine := durable.NewEngine(durable.Options{Hub: "Test", LeaseDuration: 15 * time.Second})
 		app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 		app.Orchestration(name+" workflow", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
 			text, err := durable.Call[string](ctx, name+" activity", nil)
@@ -56,7 +56,7 @@ func TestTwoAppsOnOneHub(t *testing.T) {
 			}
 		}
 		t.Cleanup(stop)
-		return c, stop
+		return c.Hub(), stop
 	}
 	// The first app has all partitions when the second one starts.
 	one, _ := run("one")

@@ -184,7 +184,7 @@ func benchWorkers(b *testing.B, workerCount int) *hub.Client {
 	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
 	var c *hub.Client
 	for range workerCount {
-		engine := durable.NewEngine(hub.Options{Hub: "Bench", Partitions: 16})
+		engine := durable.NewEngine(durable.Options{Hub: "Bench", Partitions: 16})
 		app := workers.New(workers.Config{Storage: lazuli.Default(b).Storage, Logger: slog.New(slog.DiscardHandler),
 			Durable: engine})
 		app.Entity("account", accountEntity())
@@ -196,10 +196,11 @@ func benchWorkers(b *testing.B, workerCount int) *hub.Client {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { _ = app.Stop(context.Background()) })
-		var err error
-		if c, err = engine.WaitClient(b.Context()); err != nil {
+		client, err := engine.WaitClient(b.Context())
+		if err != nil {
 			b.Fatal(err)
 		}
+		c = client.Hub()
 	}
 	return c
 }

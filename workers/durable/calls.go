@@ -33,14 +33,6 @@ func Orchestrator[In, Out any](f func(ctx *Context, in In) (Out, error)) workers
 	}}
 }
 
-// RawOrchestrator makes a workflow of a function that reads its input by [Context.GetInput].
-func RawOrchestrator(f func(ctx *Context) (any, error)) workers.Orchestrator {
-	if f == nil {
-		return nil
-	}
-	return orchestrator{f}
-}
-
 // Call runs an activity and waits for its result.
 func Call[Out any](ctx *Context, activity string, in any, options ...CallOption) (Out, error) {
 	return Await[Out](CallTask(ctx, activity, in, options...))

@@ -90,9 +90,6 @@ type Task interface {
 	Ended() bool
 }
 
-// ErrTimeout means that an event was not received before the timeout.
-var ErrTimeout = replay.ErrCanceled
-
 // CallOption is an option of a call of an activity or another workflow.
 type CallOption func(*callOptions)
 

@@ -22,32 +22,24 @@ import (
 
 // Engine runs the workflows of an app: it goes into workers.Config.Durable.
 type Engine struct {
-	options hub.Options
-	worker  hub.WorkerOptions
+	options Options
 
 	ready chan struct{} // closed once there is a client
 
 	mu     sync.Mutex // guards client
-	client *hub.Client
+	client *Client
 }
 
 var _ workers.DurableEngine = (*Engine)(nil)
 
 // NewEngine returns an engine. Storage, clock and logger are the app's unless the options say otherwise. The hub is
 // made when the app starts.
-func NewEngine(options hub.Options, worker ...hub.WorkerOptions) *Engine {
-	e := &Engine{options: options, ready: make(chan struct{})}
-	if len(worker) > 0 {
-		e.worker = worker[0]
-	}
-	return e
+func NewEngine(options Options) *Engine {
+	return &Engine{options: options, ready: make(chan struct{})}
 }
 
-// ErrNotStarted means that the app of the engine has not started yet, or could not open its hub.
-var ErrNotStarted = errors.New("durable: the app has not started")
-
 // Client returns a client of the app's hub, once the app has started.
-func (e *Engine) Client() (*hub.Client, error) {
+func (e *Engine) Client() (*Client, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.client == nil {
@@ -57,7 +49,7 @@ func (e *Engine) Client() (*hub.Client, error) {
 }
 
 // WaitClient waits until the app has opened its hub, and returns a client of it.
-func (e *Engine) WaitClient(ctx context.Context) (*hub.Client, error) {
+func (e *Engine) WaitClient(ctx context.Context) (*Client, error) {
 	select {
 	case <-e.ready:
 		return e.Client()
@@ -79,8 +71,8 @@ func (e *Engine) WithClient(ctx context.Context) context.Context {
 // ClientFromContext returns the client of the app that a handler's context belongs to. Handlers of all triggers have it
 // from their first call on, activities and operations of entities too. It is nil and false outside of handlers, and in
 // apps without an engine; [Start] returns ErrNoClient then.
-func ClientFromContext(ctx context.Context) (*hub.Client, bool) {
-	c, ok := ctx.Value(clientKey{}).(*hub.Client)
+func ClientFromContext(ctx context.Context) (*Client, bool) {
+	c, ok := ctx.Value(clientKey{}).(*Client)
 	return c, ok
 }
 
@@ -96,7 +88,7 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 	if o.Logger == nil {
 		o.Logger = app.Logger
 	}
-	b, err := hub.New(o)
+	b, err := hub.New(o.hub())
 	if err != nil {
 		return nil, &engine.SetupError{Err: err}
 	}
@@ -148,7 +140,7 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 		executor = entityExecutor{executor, x}
 	}
 	// The worker outlives the context of the start: it ends with Stop, which lets running work end.
-	w := b.NewWorker(executor, e.worker)
+	w := b.NewWorker(executor, o.worker())
 	if err := w.Start(context.WithoutCancel(ctx)); errors.Is(err, record.ErrForeignHub) {
 		return nil, &engine.SetupError{Err: err}
 	} else if err != nil {
@@ -165,7 +157,7 @@ func (e *Engine) publish(b *hub.Backend) {
 	if e.client == nil {
 		close(e.ready)
 	}
-	e.client = b.Client()
+	e.client = &Client{b.Client()}
 }
 
 // startClient opens the hub, which it makes if it is absent, for an app that only uses its client. It takes no part in

@@ -25,7 +25,7 @@ func TestAppOnFakeClock(t *testing.T) {
 	t.Parallel()
 	clock := lazulitest.NewClock()
 	account := lazulitest.Start(t, lazulitest.WithFakeClock(clock)).Account(t)
-	engine := durable.NewEngine(hub.Options{Hub: "Orders"})
+	engine := durable.NewEngine(durable.Options{Hub: "Orders"})
 	app := workers.New(workers.Config{Storage: account.Storage, Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Durable: engine})
 	var calls, wrapped atomic.Int32
@@ -55,7 +55,7 @@ func TestAppOnFakeClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := start(t, client, "order", hub.StartOptions{Input: `{"Item":"tea"}`})
+	id := start(t, client.Hub(), "order", hub.StartOptions{Input: `{"Item":"tea"}`})
 	account.Drain()
 	if i, err := client.Get(t.Context(), id); err != nil || i.Status != "Running" {
 		t.Fatalf("before the month is over: %+v, %v", i, err)
@@ -78,7 +78,7 @@ func TestAppOnFakeClock(t *testing.T) {
 		}
 		return i.Done()
 	}, "the workflow ends")
-	if i := ended(t, client, id, "Completed"); i.Output != `"tea kept for a month"` {
+	if i := ended(t, client.Hub(), id, "Completed"); i.Output != `"tea kept for a month"` {
 		t.Errorf("the output is %s", i.Output)
 	}
 	if calls.Load() != 1 || wrapped.Load() != 1 {
@@ -123,7 +123,7 @@ func TestFailedRequestOnFakeClock(t *testing.T) {
 	storage, err := workers.OpenStorage(account.ConnectionString(),
 		workers.WithTransport(&refusing{next: lazuli.Client()}))
 	check.OK(t, err)
-	engine := durable.NewEngine(hub.Options{Storage: storage})
+	engine := durable.NewEngine(durable.Options{Storage: storage})
 	app := workers.New(workers.Config{Storage: account.Storage, Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Durable: engine})
 	app.Orchestration("nothing", durable.Orchestrator(func(*durable.Context, any) (any, error) { return nil, nil }))
@@ -131,7 +131,7 @@ func TestFailedRequestOnFakeClock(t *testing.T) {
 	account.Drain()
 	client, err := engine.Client()
 	check.OK(t, err)
-	id := start(t, client, "nothing", hub.StartOptions{})
+	id := start(t, client.Hub(), "nothing", hub.StartOptions{})
 	check.Eventually(t, func() bool {
 		account.Drain() // A message whose request was cancelled is hidden, and not waited for.
 		i, err := client.Get(t.Context(), id)
@@ -141,5 +141,5 @@ func TestFailedRequestOnFakeClock(t *testing.T) {
 		}
 		return i.Done()
 	}, "the workflow ends")
-	ended(t, client, id, "Completed")
+	ended(t, client.Hub(), id, "Completed")
 }

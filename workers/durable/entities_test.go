@@ -28,7 +28,7 @@ type entityApp struct {
 	engine  *durable.Engine
 }
 
-func newEntityApp(t *testing.T, o hub.Options, options ...lazulitest.Option) *entityApp {
+func newEntityApp(t *testing.T, o durable.Options, options ...lazulitest.Option) *entityApp {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if testing.Verbose() && os.Getenv("DURABLE_LOG") != "" {
@@ -51,7 +51,7 @@ func (a *entityApp) run() *hub.Client {
 	defer cancel()
 	c, err := a.engine.WaitClient(ctx)
 	check.OK(a.t, err)
-	return c
+	return c.Hub()
 }
 
 // logEntity keeps what it receives, in order.
@@ -114,7 +114,7 @@ func stateOf[S any](t *testing.T, c *hub.Client, id string) (s S) {
 // Signals of a client and of a workflow arrive in their order, calls answer, and what a failed operation did is undone.
 func TestEntityOperations(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, hub.Options{})
+	a := newEntityApp(t, durable.Options{})
 	id := hub.EntityID("Log", "one")
 	a.Orchestration("note", durable.Orchestrator(func(ctx *durable.Context, line string) (int, error) {
 		return durable.CallEntity[int](ctx, id, "ADD", "note "+line)
@@ -207,7 +207,7 @@ func TestEntityOperations(t *testing.T) {
 func TestDelayedSignals(t *testing.T) {
 	t.Parallel()
 	clock := lazulitest.NewClock()
-	a := newEntityApp(t, hub.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
+	a := newEntityApp(t, durable.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
 	id := hub.EntityID("log", "one")
 	a.Orchestration("later", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
 		return nil, durable.SignalEntityAt(ctx, id, "add", "workflow", ctx.CurrentTimeUtc.Add(2*time.Hour))
@@ -236,7 +236,7 @@ func TestDelayedSignals(t *testing.T) {
 // and no one sees a half of it.
 func TestLocksOfSeveralEntities(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, hub.Options{})
+	a := newEntityApp(t, durable.Options{})
 	const accounts, transfers = 4, 24
 	of := func(i int) string { return hub.EntityID("account", fmt.Sprint(i%accounts)) }
 	a.Orchestration("move", durable.Orchestrator(func(ctx *durable.Context, n int) (int, error) {
@@ -294,7 +294,7 @@ func TestLocksOfSeveralEntities(t *testing.T) {
 // have; and a workflow that is terminated while it holds, or waits for, a lock releases it.
 func TestLockIsReleasedByTermination(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, hub.Options{})
+	a := newEntityApp(t, durable.Options{})
 	one, two := hub.EntityID("log", "1"), hub.EntityID("log", "2")
 	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, ids []string) (any, error) {
 		if _, err := durable.LockEntities(ctx, ids...); err != nil {
@@ -352,7 +352,7 @@ func TestLockIsReleasedByTermination(t *testing.T) {
 
 func TestQueryAndCleanEntities(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, hub.Options{})
+	a := newEntityApp(t, durable.Options{})
 	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, id string) (any, error) {
 		if _, err := durable.LockEntities(ctx, id); err != nil {
 			return nil, err
@@ -445,7 +445,7 @@ func TestQueryAndCleanEntities(t *testing.T) {
 func TestMarksOfEntitiesAreTrimmed(t *testing.T) {
 	t.Parallel()
 	clock := lazulitest.NewClock()
-	a := newEntityApp(t, hub.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
+	a := newEntityApp(t, durable.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
 	c := a.run()
 	a.account.Drain()
 	for i := range 300 {
@@ -476,7 +476,7 @@ func TestMarksOfEntitiesAreTrimmed(t *testing.T) {
 
 func TestWhenAllAndWhenAny(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, hub.Options{})
+	a := newEntityApp(t, durable.Options{})
 	workers.Activity(a.App, "double", func(_ context.Context, n int) (int, error) {
 		if n < 0 {
 			return 0, errors.New("negative")
@@ -566,7 +566,7 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 	// process runs f while one process works whose clock is ahead.
 	process := func(by time.Duration, f func(c *hub.Client)) {
 		t.Helper()
-		engine := durable.NewEngine(hub.Options{Hub: "Test", Clock: ahead{lazulitest.NewClock(), by}})
+		engine := durable.NewEngine(durable.Options{Hub: "Test", Clock: ahead{lazulitest.NewClock(), by}})
 		app := workers.New(workers.Config{Storage: account.Storage, Logger: quiet, Durable: engine})
 		app.Orchestration("signals", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
 			for n := range 3 {
@@ -598,7 +598,7 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 		check.OK(t, app.Start(t.Context()))
 		c, err := engine.WaitClient(t.Context())
 		check.OK(t, err)
-		f(c)
+		f(c.Hub())
 		check.OK(t, app.Stop(t.Context()))
 	}
 	for i, by := range []time.Duration{2 * time.Hour, time.Hour, 0} {

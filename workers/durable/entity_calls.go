@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -43,9 +42,6 @@ func SignalEntityAt(ctx *Context, id, operation string, in any, at time.Time) er
 	}
 	return err
 }
-
-// ErrLocked means that the workflow has locked entities already.
-var ErrLocked = errors.New("durable: the workflow has locked entities already")
 
 // LockEntities waits until the workflow has all of the entities for itself, 1 to 64, and returns the function that
 // releases them, which may be deferred. Until then, they handle the calls of this workflow only; signals and calls of

@@ -144,7 +144,7 @@ func runModelWorker(connection string) error {
 	if err != nil {
 		return err
 	}
-	engine := durable.NewEngine(hub.Options{Hub: modelHub, Visibility: time.Second, LeaseDuration: 15 * time.Second})
+	engine := durable.NewEngine(durable.Options{Hub: modelHub, Visibility: time.Second, LeaseDuration: 15 * time.Second})
 	app := workers.New(workers.Config{Storage: storage, Logger: slog.New(slog.DiscardHandler), Durable: engine,
 		DrainTimeout: 10 * time.Second})
 	app.Entity("account", accountEntity())

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -15,16 +14,16 @@ import (
 
 // exampleApp returns an app on a server of the example's own, so that it can run anywhere, and what starts and stops
 // it. Programs give a connection string instead.
-func exampleApp() (app *workers.App, start func() *hub.Client, stop func()) {
+func exampleApp() (app *workers.App, start func() *durable.Client, stop func()) {
 	quiet := slog.New(slog.DiscardHandler)
 	s, err := server.Start(context.Background(), server.Config{InMemory: true, Log: quiet})
 	if err != nil {
 		panic(err)
 	}
-	engine := durable.NewEngine(hub.Options{Hub: "Examples"})
+	engine := durable.NewEngine(durable.Options{Hub: "Examples"})
 	app = workers.New(workers.Config{ConnectionString: s.ConnectionString(), Logger: quiet, Durable: engine})
 	ctx := context.Background()
-	start = func() *hub.Client {
+	start = func() *durable.Client {
 		if err := app.Start(ctx); err != nil {
 			panic(err)
 		}
@@ -192,7 +191,7 @@ func ExampleNewEntity() {
 	app.Entity("counter", counter)
 	const count durable.Workflow[int, int] = "count"
 	durable.Register(app, count, func(ctx *durable.Context, n int) (int, error) {
-		visits := hub.EntityID("counter", "visits")
+		visits := durable.EntityID("counter", "visits")
 		if _, err := durable.CallEntity[int](ctx, visits, "add", n); err != nil {
 			return 0, err
 		}
@@ -222,7 +221,7 @@ func ExampleClient_Query() {
 			fmt.Println(err)
 		}
 	}
-	page, err := client.Query(ctx, hub.Query{Workflow: "echo", Status: []string{"Completed"}})
+	page, err := client.Query(ctx, durable.Query{Workflow: "echo", Status: []string{"Completed"}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -3,6 +3,7 @@ package durable
 import (
 	"github.com/microsoft/durabletask-go/backend"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -11,3 +12,6 @@ func NewGoExecutor(workflows map[string]func(*Context) (any, error),
 	activities map[string]workers.ActivityHandler) backend.Executor {
 	return &goExecutor{workflows: workflows, activities: activities}
 }
+
+// Hub returns what a client is made of, for tests that share helpers with those of the hub.
+func (c *Client) Hub() *hub.Client { return c.hub }

@@ -38,7 +38,7 @@ func sameFailure(a, b *durable.Failure) bool {
 func TestFailuresReachTheCaller(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
-	engine := durable.NewEngine(hub.Options{})
+	engine := durable.NewEngine(durable.Options{})
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 	deep := nested(9)
 	want := map[string]*durable.Failure{
@@ -75,11 +75,11 @@ func TestFailuresReachTheCaller(t *testing.T) {
 	client, err := engine.Client()
 	check.OK(t, err)
 	for how, f := range want {
-		id := start(t, client, "calls", hub.StartOptions{Input: `"` + how + `"`})
-		if i := ended(t, client, id, "Completed"); i.Output != `"as it should"` {
+		id := start(t, client.Hub(), "calls", hub.StartOptions{Input: `"` + how + `"`})
+		if i := ended(t, client.Hub(), id, "Completed"); i.Output != `"as it should"` {
 			t.Errorf("%s: %s", how, i.Output)
 		}
-		i := ended(t, client, start(t, client, "fails", hub.StartOptions{Input: `"` + how + `"`}), "Failed")
+		i := ended(t, client.Hub(), start(t, client.Hub(), "fails", hub.StartOptions{Input: `"` + how + `"`}), "Failed")
 		if i.FailureType != f.Type || i.FailureMessage != f.Message {
 			t.Errorf("%s: the client sees %s: %s", how, i.FailureType, i.FailureMessage)
 		}
@@ -108,7 +108,7 @@ func TestLargeFailures(t *testing.T) {
 		t.Errorf("the type is %q", i.FailureType)
 	}
 	account := lazulitest.Start(t).Account(t)
-	engine := durable.NewEngine(hub.Options{})
+	engine := durable.NewEngine(durable.Options{})
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 	for name, shape := range map[string]struct{ levels, stack, message int }{
 		"stacks": {30, 8000, 10}, "levels": {500, 10, 10}, "messages": {40, 0, 4000}} {
@@ -125,7 +125,7 @@ func TestLargeFailures(t *testing.T) {
 	c, err := engine.Client()
 	check.OK(t, err)
 	for name, levels := range map[string]int{"stacks": 30, "levels": 64, "messages": 40} {
-		i := ended(t, c, start(t, c, name, hub.StartOptions{}), "Failed")
+		i := ended(t, c.Hub(), start(t, c.Hub(), name, hub.StartOptions{}), "Failed")
 		depth := 0
 		for d := i.Failure(); d != nil; d = d.InnerFailure {
 			if depth++; !strings.HasPrefix(d.ErrorType, "Shop.Level") || !strings.HasPrefix(d.ErrorMessage, "level ") {
@@ -142,7 +142,7 @@ func TestLargeFailures(t *testing.T) {
 func TestFailedActivityIsLogged(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
-	engine := durable.NewEngine(hub.Options{})
+	engine := durable.NewEngine(durable.Options{})
 	var log logText
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Durable: engine})
@@ -154,7 +154,7 @@ func TestFailedActivityIsLogged(t *testing.T) {
 	account.Drain()
 	client, err := engine.Client()
 	check.OK(t, err)
-	ended(t, client, start(t, client, "order", hub.StartOptions{InstanceID: "order-7"}), "Failed")
+	ended(t, client.Hub(), start(t, client.Hub(), "order", hub.StartOptions{InstanceID: "order-7"}), "Failed")
 	if want := `instance=order-7 task=0 attempt=1 err="no money"`; !strings.Contains(log.String(), want) {
 		t.Errorf("the log has no %q:\n%s", want, log.String())
 	}

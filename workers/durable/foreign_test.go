@@ -156,7 +156,7 @@ func TestHubsOfAnotherEngine(t *testing.T) {
 			refused("making the hub", b.CreateTaskHub(ctx))
 			refused("a start of work", b.Start(ctx))
 			refused("deleting the hub", b.DeleteTaskHub(ctx))
-			engine := durable.NewEngine(hub.Options{Hub: "Shop"})
+			engine := durable.NewEngine(durable.Options{Hub: "Shop"})
 			app := workers.New(workers.Config{Storage: a.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 			app.Orchestration("Order", durable.Orchestrator(func(*durable.Context, any) (any, error) { return nil, nil }))
 			if err := app.Start(ctx); err == nil || !strings.Contains(err.Error(), "DTFx") {

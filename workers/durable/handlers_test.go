@@ -13,8 +13,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	azlease "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 
-	"github.com/lazuli-storage/lazuli/internal/durable/hub"
-	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/tables"
@@ -34,7 +32,7 @@ func TestTriggersWaitForTheHub(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler),
-		Durable: durable.NewEngine(hub.Options{})})
+		Durable: durable.NewEngine(durable.Options{})})
 	registerEcho(app)
 	begin := func(ctx context.Context, id string) error {
 		client, _ := durable.ClientFromContext(ctx)
@@ -74,8 +72,8 @@ func TestTriggersWaitForTheHub(t *testing.T) {
 	account.RequireEmpty("orders-poison")
 }
 
-func clientOf(t *testing.T, account *lazulitest.Account) (*hub.Client, error) {
-	return hub.NewClient(t.Context(), hub.Options{Storage: account.Storage})
+func clientOf(t *testing.T, account *lazulitest.Account) (*durable.Client, error) {
+	return durable.NewClient(t.Context(), durable.Options{Storage: account.Storage})
 }
 
 // An app that has an engine and no workflows starts those of others.
@@ -83,7 +81,7 @@ func TestAppThatOnlyStartsWorkflows(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler),
-		Durable: durable.NewEngine(hub.Options{})})
+		Durable: durable.NewEngine(durable.Options{})})
 	app.Queue("orders", func(ctx context.Context, m workers.QueueMessage) error {
 		client, _ := durable.ClientFromContext(ctx)
 		_, err := durable.Start(ctx, client, echo, "x", durable.ID(m.Id))
@@ -94,7 +92,7 @@ func TestAppThatOnlyStartsWorkflows(t *testing.T) {
 	account.Drain()
 	client, err := clientOf(t, account)
 	check.OK(t, err)
-	if page, err := client.Query(t.Context(), hub.Query{}); err != nil || len(page.Instances) != 1 ||
+	if page, err := client.Query(t.Context(), durable.Query{}); err != nil || len(page.Instances) != 1 ||
 		page.Instances[0].Status != "Pending" {
 		t.Errorf("got %+v, %v; want one instance, which nobody runs", page, err)
 	}
@@ -103,13 +101,13 @@ func TestAppThatOnlyStartsWorkflows(t *testing.T) {
 func TestStartWithoutClient(t *testing.T) {
 	t.Parallel()
 	client, ok := durable.ClientFromContext(t.Context())
-	if _, err := durable.Start(t.Context(), client, echo, "x"); ok || !errors.Is(err, record.ErrNoClient) {
+	if _, err := durable.Start(t.Context(), client, echo, "x"); ok || !errors.Is(err, durable.ErrNoClient) {
 		t.Errorf("got %v, %v", ok, err)
 	}
-	if _, err := client.Start(t.Context(), "echo", hub.StartOptions{}); !errors.Is(err, record.ErrNoClient) {
+	if _, err := client.Start(t.Context(), "echo", durable.StartOptions{}); !errors.Is(err, durable.ErrNoClient) {
 		t.Errorf("Client.Start: %v", err)
 	}
-	if _, err := durable.Result(t.Context(), client, echo, "x"); !errors.Is(err, record.ErrNoClient) {
+	if _, err := durable.Result(t.Context(), client, echo, "x"); !errors.Is(err, durable.ErrNoClient) {
 		t.Errorf("Result: %v", err)
 	}
 }
@@ -119,7 +117,7 @@ func TestRefusedSetupEndsStart(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler),
-		Durable: durable.NewEngine(hub.Options{Hub: "x"})})
+		Durable: durable.NewEngine(durable.Options{Hub: "x"})})
 	registerEcho(app)
 	var calls atomic.Int32
 	app.Queue("orders", func(context.Context, workers.QueueMessage) error { calls.Add(1); return nil })
@@ -135,7 +133,7 @@ func TestRefusedSetupEndsStart(t *testing.T) {
 func TestSecondStartIsTheSame(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
-	engine := durable.NewEngine(hub.Options{})
+	engine := durable.NewEngine(durable.Options{})
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 	registerEcho(app)
 	const fail durable.Workflow[string, int] = "fail"
@@ -151,13 +149,13 @@ func TestSecondStartIsTheSame(t *testing.T) {
 		}
 	}
 	if _, err := durable.Start(t.Context(), client, fail, "x", durable.ID("7")); !errors.Is(err,
-		record.ErrInstanceExists) {
+		durable.ErrInstanceExists) {
 		t.Errorf("another workflow with the ID: %v", err)
 	}
-	if _, err := durable.Result(t.Context(), client, fail, "7"); !errors.Is(err, record.ErrBadRequest) {
+	if _, err := durable.Result(t.Context(), client, fail, "7"); !errors.Is(err, durable.ErrBadRequest) {
 		t.Errorf("the result as one of another workflow: %v", err)
 	}
-	if _, err := durable.Start(t.Context(), client, echo, "x", durable.ID("")); !errors.Is(err, record.ErrBadRequest) {
+	if _, err := durable.Start(t.Context(), client, echo, "x", durable.ID("")); !errors.Is(err, durable.ErrBadRequest) {
 		t.Errorf("an empty ID: %v", err)
 	}
 	id, err := durable.Start(t.Context(), client, fail, "x")
@@ -188,7 +186,7 @@ func outputs(ctx context.Context, key string) error {
 func TestActivitiesAndEntitiesAreHandlers(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
-	engine := durable.NewEngine(hub.Options{})
+	engine := durable.NewEngine(durable.Options{})
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 	var wrapped atomic.Int32
 	app.Use(workers.MiddlewareFunc(func(next workers.Handler) workers.Handler {
@@ -212,7 +210,7 @@ func TestActivitiesAndEntitiesAreHandlers(t *testing.T) {
 		if _, err := durable.Call[string](ctx, "write", key); err != nil {
 			return 0, err
 		}
-		return durable.CallEntity[int](ctx, hub.EntityID("counter", "a"), "add", 3)
+		return durable.CallEntity[int](ctx, durable.EntityID("counter", "a"), "add", 3)
 	})
 	const direct durable.Workflow[string, int] = "direct"
 	durable.Register(app, direct, func(*durable.Context, string) (int, error) {
@@ -248,7 +246,7 @@ func TestStopDoesNotFailActivities(t *testing.T) {
 	account := lazulitest.Start(t).Account(t)
 	const twice durable.Workflow[string, string] = "twice"
 	newApp := func(activity func(ctx context.Context, in string) (string, error)) (*workers.App, *durable.Engine) {
-		engine := durable.NewEngine(hub.Options{Visibility: time.Second, LeaseDuration: 15 * time.Second})
+		engine := durable.NewEngine(durable.Options{Visibility: time.Second, LeaseDuration: 15 * time.Second})
 		app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 		workers.Activity(app, "work", activity)
 		durable.Register(app, twice, func(ctx *durable.Context, in string) (string, error) {
@@ -328,7 +326,7 @@ func leasesAreFree(t *testing.T, account *lazulitest.Account) bool {
 func TestActivityLosesItsLease(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
-	engine := durable.NewEngine(hub.Options{Hub: "Lost", Visibility: time.Second})
+	engine := durable.NewEngine(durable.Options{Hub: "Lost", Visibility: time.Second})
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 	begun, causes := make(chan struct{}), make(chan error, 1)
 	workers.Activity(app, "work", func(ctx context.Context, _ string) (string, error) {

@@ -68,7 +68,7 @@ func TestEntityIsReadWhileItChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newEntityApp(t, hub.Options{})
+			a := newEntityApp(t, durable.Options{})
 			c, id := a.run(), hub.EntityID("log", "one")
 			sendSignal(t, c, id, "add", strings.Repeat("a", 100_000))
 			check.Eventually(t, func() bool { return len(stateOf[[]string](t, c, id)) == 1 }, "the entity has a state")
@@ -200,10 +200,10 @@ func TestLostPayloadOfACallFailsIt(t *testing.T) {
 	for name, lost := range map[string]lossy{"input": "-largemessages/@log@one/", "output": "-largemessages/caller/"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newEntityApp(t, hub.Options{})
+			a := newEntityApp(t, durable.Options{})
 			storage, err := workers.OpenStorage(a.account.ConnectionString(), workers.WithTransport(lost))
 			check.OK(t, err)
-			engine := durable.NewEngine(hub.Options{Hub: "Test"})
+			engine := durable.NewEngine(durable.Options{Hub: "Test"})
 			a.engine, a.App = engine, workers.New(workers.Config{Storage: storage, Durable: engine})
 			echo := durable.NewEntity[int]()
 			durable.Operation(echo, "echo", func(_ *durable.EntityContext, s *int, n int) (string, error) {

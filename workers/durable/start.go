@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/durable/hub"
-	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -26,20 +24,20 @@ func Register[In, Out any](app *workers.App, w Workflow[In, Out], f func(ctx *Co
 }
 
 // StartOption is an option of [Start].
-type StartOption func(*hub.StartOptions)
+type StartOption func(*StartOptions)
 
 // ID names the instance that Start starts, and makes Start safe to repeat. A message or event that is handled twice
 // starts one instance if the ID comes from it: the message's ID, or the number of the order in it. Default: a random
 // ID, which makes another instance each time.
 func ID(id string) StartOption {
-	return func(o *hub.StartOptions) { o.InstanceID, o.Same = id, true }
+	return func(o *StartOptions) { o.InstanceID, o.same = id, true }
 }
 
 // StartAt is the time at which the instance starts. Default: now.
-func StartAt(at time.Time) StartOption { return func(o *hub.StartOptions) { o.At = at } }
+func StartAt(at time.Time) StartOption { return func(o *StartOptions) { o.At = at } }
 
 // StartWith sets further options, those of [Client.Start].
-func StartWith(set func(o *hub.StartOptions)) StartOption { return set }
+func StartWith(set func(o *StartOptions)) StartOption { return set }
 
 // Start starts an instance of a workflow with an input that is written as JSON, and returns its ID. c is
 // [ClientFromContext] in a handler, and [Engine.WaitClient] elsewhere; if it is nil, Start returns ErrNoClient.
@@ -48,21 +46,21 @@ func StartWith(set func(o *hub.StartOptions)) StartOption { return set }
 // changes nothing, whatever has become of the instance. An instance of another workflow with the ID is
 // ErrInstanceExists. After any other error, the instance may have been started or not; the start can be repeated with
 // the ID.
-func Start[In, Out any](ctx context.Context, c *hub.Client, w Workflow[In, Out], in In, options ...StartOption) (string,
+func Start[In, Out any](ctx context.Context, c *Client, w Workflow[In, Out], in In, options ...StartOption) (string,
 	error) {
 	if c == nil {
-		return "", record.ErrNoClient
+		return "", ErrNoClient
 	}
 	text, err := json.Marshal(in)
 	if err != nil {
 		return "", fmt.Errorf("durable: start %q: the input: %w", string(w), err)
 	}
-	o := hub.StartOptions{Input: string(text)}
+	o := StartOptions{Input: string(text)}
 	for _, set := range options {
 		set(&o)
 	}
-	if o.Same && o.InstanceID == "" {
-		return "", fmt.Errorf("%w: start %q: the ID is empty", record.ErrBadRequest, string(w))
+	if o.same && o.InstanceID == "" {
+		return "", fmt.Errorf("%w: start %q: the ID is empty", ErrBadRequest, string(w))
 	}
 	id, err := c.Start(ctx, string(w), o)
 	if err != nil {
@@ -74,7 +72,7 @@ func Start[In, Out any](ctx context.Context, c *hub.Client, w Workflow[In, Out],
 // FailedError says that a workflow has ended without an output.
 type FailedError struct {
 	// Instance is the instance, with its status, and its failure if it has failed.
-	Instance *record.Instance
+	Instance *Instance
 }
 
 // Error implements error.
@@ -89,16 +87,16 @@ func (e *FailedError) Error() string {
 
 // Result waits until an instance has ended, and returns its output. It returns a *FailedError if the instance has not
 // completed, ErrInstanceNotFound, and an error when ctx is done.
-func Result[In, Out any](ctx context.Context, c *hub.Client, w Workflow[In, Out], id string) (out Out, err error) {
+func Result[In, Out any](ctx context.Context, c *Client, w Workflow[In, Out], id string) (out Out, err error) {
 	if c == nil {
-		return out, record.ErrNoClient
+		return out, ErrNoClient
 	}
 	i, err := c.Wait(ctx, id)
 	if err != nil {
 		return out, err
 	}
 	if i.Name != string(w) {
-		return out, fmt.Errorf("%w: %q is an instance of %q, not of %q", record.ErrBadRequest, id, i.Name, string(w))
+		return out, fmt.Errorf("%w: %q is an instance of %q, not of %q", ErrBadRequest, id, i.Name, string(w))
 	}
 	if i.Status != "Completed" {
 		return out, &FailedError{i}

@@ -107,7 +107,7 @@ func TestStartWhoseSenderIsSlow(t *testing.T) {
 // A workflow is replaced while it has locks: they are released.
 func TestLocksOfAReplacedWorkflow(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, hub.Options{})
+	a := newEntityApp(t, durable.Options{})
 	id := hub.EntityID("account", "one")
 	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, wait bool) (any, error) {
 		unlock, err := durable.LockEntities(ctx, id)
@@ -182,7 +182,7 @@ func TestRewindIsCutOff(t *testing.T) {
 // A rewind sends the failed tasks once more, and no signal that has arrived, however long ago.
 func TestRewindDoesNotSignalAgain(t *testing.T) {
 	t.Parallel()
-	a := newEntityApp(t, hub.Options{})
+	a := newEntityApp(t, durable.Options{})
 	id := hub.EntityID("account", "one")
 	var healed atomic.Bool
 	workers.Activity(a.App, "bad", func(_ context.Context, _ any) (any, error) {

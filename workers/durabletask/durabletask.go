@@ -62,8 +62,16 @@ func Middleware(options ...Option) *Durable {
 // Orchestrator registers an orchestrator, and returns d. It panics once the app has taken d over.
 func (d *Durable) Orchestrator(name string, o task.Orchestrator) *Durable {
 	d.open(name)
-	d.register = append(d.register, func(a *workers.App) { a.Orchestration(name, durable.RawOrchestrator(o)) })
+	d.register = append(d.register, func(a *workers.App) { a.Orchestration(name, orchestrator(o)) })
 	return d
+}
+
+// orchestrator is the workflow of a function that reads its input itself.
+func orchestrator(o task.Orchestrator) workers.Orchestrator {
+	if o == nil {
+		return nil
+	}
+	return durable.Orchestrator(func(ctx *durable.Context, _ json.RawMessage) (any, error) { return o(ctx) })
 }
 
 // Entity registers the entities of a name, and returns d. It panics once the app has taken d over.

@@ -1,6 +1,6 @@
 // Package entitybatch has the batches of operations on an entity that the engine gives to the code of entities, and the
 // results that it takes: in Go by workers/durable, in other processes by the endpoint for workers
-// (workers/durable/sidecar) and the function host. It converts both from and to the Durable Task protocol.
+// (internal/durable/sidecar) and the function host. It converts both from and to the Durable Task protocol.
 package entitybatch
 
 import (

@@ -105,7 +105,8 @@ func (b *Backend) CreateTaskHub(ctx context.Context) error {
 }
 
 func (b *Backend) infoBlob() *blockblob.Client {
-	return b.options.Storage.Blobs.ServiceClient().NewContainerClient(b.names.Leases()).NewBlockBlobClient(record.HubInfoBlob)
+	leases := b.options.Storage.Blobs.ServiceClient().NewContainerClient(b.names.Leases())
+	return leases.NewBlockBlobClient(record.HubInfoBlob)
 }
 
 func (b *Backend) writeInfo(ctx context.Context) error {

@@ -13,7 +13,7 @@ const (
 )
 
 // Acceptor is an executor that does not take all work. Work that it does not take waits, and is offered again after
-// Backend.Offer of workers/durable.
+// Backend.Offer of package hub.
 type Acceptor interface {
 	// Accepts reports whether the executor takes work of the name and version, which is empty for work without one.
 	Accepts(kind Kind, name, version string) bool

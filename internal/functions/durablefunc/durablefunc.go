@@ -22,12 +22,14 @@ import (
 	"github.com/lazuli-storage/lazuli/functions"
 	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
 	"github.com/lazuli-storage/lazuli/internal/durable/external"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/sidecar"
+	"github.com/lazuli-storage/lazuli/internal/durable/webhook"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
-	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
-	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
+	api "github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )
 
 // Runtime implements functions.Durable by package durable.
@@ -38,11 +40,11 @@ var _ functions.Durable = Runtime{}
 // Open implements functions.Durable.
 func (Runtime) Open(s functions.DurableSettings) (functions.DurableApp, error) {
 	if s.Scheduler {
-		hub, err := hubname.Stored(s.Hub)
+		stored, err := hubname.Stored(s.Hub)
 		if err != nil {
 			return nil, err
 		}
-		s.Hub = hub
+		s.Hub = stored
 	}
 	if err := hubname.Check(s.Hub); err != nil {
 		return nil, err
@@ -51,18 +53,20 @@ func (Runtime) Open(s functions.DurableSettings) (functions.DurableApp, error) {
 		s.HTTPSleep = defaultHTTPSleep
 	}
 	options := durable.Options{Hub: s.Hub, Partitions: s.Partitions, Visibility: s.Visibility, MaxPolling: s.MaxPolling,
-		MaxBuffered: s.MaxBuffered}
-	engine := durable.NewEngine(options, durable.WorkerOptions{MaxActivities: s.MaxActivities,
-		MaxOrchestrations: s.MaxOrchestrators, MaxEntities: s.MaxEntities})
+		MaxBuffered: s.MaxBuffered, MaxActivities: s.MaxActivities, MaxOrchestrations: s.MaxOrchestrators,
+		MaxEntities: s.MaxEntities}
+	engine := durable.NewEngine(options)
 	workflows := s.Workflows
 	if workflows == nil {
 		workflows = []string{} // None can be started, instead of any.
 	}
 	s.Connection = strings.TrimPrefix(s.Connection, "AzureWebJobs")
-	api := webhook.New(webhook.Options{Client: engine.WaitClient, Hub: s.Hub, Connection: s.Connection,
+	handler := api.New(api.Options{Client: engine.WaitClient, Hub: s.Hub, Connection: s.Connection,
 		Workflows:      workflows,
 		ReplaceRunning: s.ReplaceRunning})
-	return &app{Engine: engine, Handler: api, settings: s, engine: options}, nil
+	return &app{Engine: engine, Handler: handler, settings: s,
+		hub: hub.Options{Hub: s.Hub, Partitions: s.Partitions, Visibility: s.Visibility, MaxPolling: s.MaxPolling,
+			MaxBuffered: s.MaxBuffered}}, nil
 }
 
 // app implements functions.DurableApp.
@@ -70,8 +74,8 @@ type app struct {
 	*durable.Engine
 	http.Handler
 	settings functions.DurableSettings
-	engine   durable.Options
-	clients  string // address of the gRPC endpoint; empty before Listen
+	hub      hub.Options // of the endpoint for clients
+	clients  string      // address of the gRPC endpoint; empty before Listen
 }
 
 // conversion is between the protocol and the JSON of a language's package.
@@ -196,7 +200,7 @@ func (*app) Activities() map[string]workers.ActivityHandler {
 
 // Listen implements functions.DurableApp.
 func (a *app) Listen() (stop func(), err error) {
-	o := a.engine
+	o := a.hub
 	if o.Storage, err = a.settings.Storage(); err != nil {
 		return nil, err
 	}

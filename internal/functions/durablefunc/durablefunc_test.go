@@ -16,18 +16,17 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lazuli-storage/lazuli/functions"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/sidecar"
 	"github.com/lazuli-storage/lazuli/internal/functions/durablefunc"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
-	"github.com/lazuli-storage/lazuli/workers/durable"
-	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
 )
 
 // role is the environment variable that makes this test's binary a custom handler.
@@ -319,7 +318,7 @@ func TestScheduler(t *testing.T) {
 	account := lazulitest.Start(t).Account(t)
 	address := runOn(t, account.ConnectionString(), folder(t, scheduler, map[string]string{"refuses": orchestration}),
 		role+"=handler", "TASKHUB_NAME=my-hub", "DTS=Endpoint=http://localhost:8080;Authentication=None")
-	server, err := sidecar.New(sidecar.Options{Durable: durable.Options{Storage: account.Storage}})
+	server, err := sidecar.New(sidecar.Options{Durable: hub.Options{Storage: account.Storage}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,18 +13,19 @@ import (
 
 	"github.com/microsoft/durabletask-go/task"
 
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/inflight"
+	"github.com/lazuli-storage/lazuli/internal/durable/webhook"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
-	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )
 
 // flows is a dashboard over a stack with a running hub "Orders".
 type flows struct {
 	*site
-	client *durable.Client
-	hub    *durable.Backend
+	client *taskhub.Client
+	hub    *taskhub.Backend
 	healed atomic.Bool
 }
 
@@ -39,8 +40,8 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 				return nil, nil
 			}
 			return webhook.New(webhook.Options{Hub: hub,
-				Client:    func(context.Context) (*durable.Client, error) { return f.client, nil },
-				Unmatched: func() []durable.Unmatched { return f.hub.Unmatched() },
+				Client:    func(context.Context) (*taskhub.Client, error) { return f.client, nil },
+				Unmatched: func() []inflight.Unmatched { return f.hub.Unmatched() },
 				Logger:    slog.New(slog.DiscardHandler)}), nil
 		}
 	})...)
@@ -48,7 +49,7 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := durable.New(durable.Options{Storage: storage, Hub: "Orders", Logger: slog.New(slog.DiscardHandler)})
+	b, err := taskhub.New(taskhub.Options{Storage: storage, Hub: "Orders", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 			}
 			return nil, errors.New("the printer is on fire")
 		}))
-	w := b.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{})
+	w := b.NewWorker(task.NewTaskExecutor(r), taskhub.WorkerOptions{})
 	if err := errors.Join(err, w.Start(context.Background())); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 
 func (f *flows) start(workflow, id, input string) {
 	f.t.Helper()
-	if _, err := f.client.Start(f.t.Context(), workflow, durable.StartOptions{InstanceID: id, Input: input}); err != nil {
+	if _, err := f.client.Start(f.t.Context(), workflow, taskhub.StartOptions{InstanceID: id, Input: input}); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -169,7 +170,8 @@ func TestTreeOfWorkflows(t *testing.T) {
 	f := openFlows(t)
 	f.start("parent", "z", "")
 	f.becomes("z", "Completed")
-	f.shows(instancePage("z"), "Parents and children", `aria-current="page"`, instancePage("z:0000"), "M220 26H244V26H268",
+	f.shows(instancePage("z"), "Parents and children", `aria-current="page"`, instancePage("z:0000"),
+		"M220 26H244V26H268",
 		"M220 26H244V90H268")
 	f.shows(instancePage("z:0000"), instancePage("z"))
 	f.start("order", "y", "")
@@ -190,13 +192,14 @@ func TestEntityPages(t *testing.T) {
 	f := openFlows(t)
 	entities := ordersHub + "/entities"
 	f.shows(entities, "There are no entities")
-	if _, err := f.client.Start(t.Context(), "order", durable.StartOptions{InstanceID: "i", Version: "v-17"}); err != nil {
+	if _, err := f.client.Start(t.Context(), "order", taskhub.StartOptions{InstanceID: "i",
+		Version: "v-17"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.client.Entity(t.Context(), "@counter@x", false); !errors.Is(err, durable.ErrEntityNotFound) {
+	if _, err := f.client.Entity(t.Context(), "@counter@x", false); !errors.Is(err, taskhub.ErrEntityNotFound) {
 		t.Fatal(err)
 	}
-	check.OK(t, f.client.SignalEntity(t.Context(), "@counter@x", "add", durable.SignalOptions{Input: "1"}))
+	check.OK(t, f.client.SignalEntity(t.Context(), "@counter@x", "add", taskhub.SignalOptions{Input: "1"}))
 	check.Eventually(t, func() bool { return strings.Contains(f.get(ordersHub), "no connected worker takes") },
 		"the work that nobody takes is not shown")
 	f.shows(ordersHub, "counter", "v-17", "Scheduled tasks")

@@ -12,16 +12,17 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/microsoft/durabletask-go/task"
 
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
+	"github.com/lazuli-storage/lazuli/internal/durable/webhook"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
-	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )
 
-func hubOptions(s *server.Server, hub string) (durable.Options, error) {
+func hubOptions(s *server.Server, hub string) (taskhub.Options, error) {
 	storage, err := workers.OpenStorage(s.ConnectionString())
-	return durable.Options{Storage: storage, Hub: hub, Logger: slog.New(slog.DiscardHandler)}, err
+	return taskhub.Options{Storage: storage, Hub: hub, Logger: slog.New(slog.DiscardHandler)}, err
 }
 
 // workflows is the management API of each hub of a stack, as `lazuli serve` gives it to the dashboard.
@@ -31,11 +32,12 @@ func workflows(s *server.Server) func(context.Context, string, string) (http.Han
 		if err != nil {
 			return nil, err
 		}
-		c, err := durable.NewClient(ctx, o)
-		if errors.Is(err, durable.ErrHubNotFound) {
+		c, err := taskhub.NewClient(ctx, o)
+		if errors.Is(err, record.ErrHubNotFound) {
 			return nil, nil
 		}
-		return webhook.New(webhook.Options{Client: func(context.Context) (*durable.Client, error) { return c, err }, Hub: hub,
+		return webhook.New(webhook.Options{Client: func(context.Context) (*taskhub.Client, error) { return c, err },
+			Hub:    hub,
 			Logger: o.Logger}), err
 	}
 }
@@ -47,7 +49,7 @@ func (b *browser) runWorkflows() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	backend, err := durable.New(o)
+	backend, err := taskhub.New(o)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -74,8 +76,10 @@ func (b *browser) runWorkflows() {
 		}),
 		r.AddActivityN("reserve", func(task.ActivityContext) (any, error) { return "shelf 7", nil }),
 		r.AddActivityN("charge", func(task.ActivityContext) (any, error) { return map[string]any{"amount": 12.5}, nil }),
-		r.AddActivityN("print", func(task.ActivityContext) (any, error) { return nil, errors.New("the printer is on fire") }))
-	w := backend.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{})
+		r.AddActivityN("print", func(task.ActivityContext) (any, error) {
+			return nil, errors.New("the printer is on fire")
+		}))
+	w := backend.NewWorker(task.NewTaskExecutor(r), taskhub.WorkerOptions{})
 	if err := errors.Join(err, w.Start(context.Background())); err != nil {
 		b.t.Fatal(err)
 	}
@@ -84,7 +88,7 @@ func (b *browser) runWorkflows() {
 	for id, name := range map[string]string{"order-1": "order", "order-2": "order", "report-1": "report",
 		"family-1": "family"} {
 		if _, err := c.Start(b.t.Context(), name,
-			durable.StartOptions{InstanceID: id, Input: `{"item": "tea"}`}); err != nil {
+			taskhub.StartOptions{InstanceID: id, Input: `{"item": "tea"}`}); err != nil {
 			b.t.Fatal(err)
 		}
 	}

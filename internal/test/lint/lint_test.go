@@ -87,7 +87,8 @@ func rules() []rule {
 			// searchapi is what lazuli and lazuli-search tell each other; its messages come by a queue trigger.
 			// The engine of workflows is below workers/durable, and takes the storage and the clock of an app.
 			except: append([]string{"internal/functions/...", "internal/searchapi", "internal/durable/hub",
-				"internal/durable/inflight", "internal/durable/lease"}, testSupport...)},
+				"internal/durable/inflight", "internal/durable/lease", "internal/durable/sidecar",
+				"internal/durable/webhook"}, testSupport...)},
 		{from: "internal/...", to: "functions/...", why: "functions build on internal packages, not the other way round",
 			except: []string{"internal/functions/..."}},
 		{from: "internal/...", to: "lazulitest", why: "a test helper is for tests", except: testSupport},
@@ -170,10 +171,11 @@ func rules() []rule {
 	list = append(list, rule{from: "internal/state/...", to: "internal/server/...",
 		why: "the server is assembled from its parts, not the other way round"})
 	// The floors of the state of blobs, from the bottom up. The operations, in internal/state/blob itself, are on top.
-	list = append(list, floorsOf("internal/state/blob/", [][]string{{"lease", "posix", "encryption", "content"}, {"record"},
-		{"tree", "replica", "offline"}, {"listing", "maintain"}})...)
+	list = append(list, floorsOf("internal/state/blob/", [][]string{{"lease", "posix", "encryption", "content"},
+		{"record"}, {"tree", "replica", "offline"}, {"listing", "maintain"}})...)
 	// Those of a task hub.
-	list = append(list, floorsOf("internal/durable/", [][]string{{"record"}, {"lease", "inflight"}, {"hub"}})...)
+	list = append(list, floorsOf("internal/durable/", [][]string{{"record"}, {"lease", "inflight"}, {"hub"},
+		{"sidecar", "webhook"}})...)
 	// The groups of internal, from the bottom up: storage engines do not depend on the protocol.
 	for _, r := range []struct{ from, to, why string }{
 		{"internal/storage/...", "internal/azure/...", "storage engines do not know the protocol"},
@@ -211,7 +213,7 @@ var libraries = map[string][]string{
 		"internal/test/natscluster"},
 	"github.com/microsoft/durabletask-go": {"internal/durable/entitybatch",
 		"internal/durable/event", "internal/durable/hub", "internal/durable/record", "internal/durable/results",
-		"workers/durable", "workers/durable/sidecar"},
+		"internal/durable/sidecar", "workers/durable"},
 	"github.com/spf13/cobra":          {"cmd/..."},
 	"github.com/go-jose/go-jose/v4":   {"tables"}, // key wrapping for client-side encryption
 	"github.com/goccy/go-yaml":        {"internal/server/config", "internal/server/seed"},

@@ -52,7 +52,7 @@ var grammars = []struct{ what, folder, target string }{
 	{"bodies of webhooks and handlers of functions", "functions", "FuzzBodies"},
 	{"rows of large entities", "workers/roles/largeentity", "FuzzRow"},
 	{"lines of Storage Analytics", "workers/roles/logstore", "FuzzSplitFields"},
-	{"parameters of the HTTP API for workflows", "workers/durable/webhook", "FuzzParameters"},
+	{"parameters of the HTTP API for workflows", "internal/durable/webhook", "FuzzParameters"},
 	{"fields of the Durable Task protocol that the engine does not know", "internal/durable/record", "FuzzFields"},
 	{"client assertions", "internal/server/devissuer", "FuzzAssertion"},
 	{"content that the dashboard previews", "internal/server/dashboard", "FuzzPreview"},
@@ -80,7 +80,7 @@ func TestParsersAreFuzzed(t *testing.T) {
 		states = append(states, stateOf(service))
 	}
 	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "internal/state",
-		"internal/server", "functions", "workers", "internal/sdk/ncrontab", "internal/cluster/peering",
+		"internal/server", "internal/durable", "functions", "workers", "internal/sdk/ncrontab", "internal/cluster/peering",
 		"internal/cluster/mirror", "internal/cluster/forward", "internal/storage/replog"} {
 		err := filepath.WalkDir(top+root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	inner "github.com/lazuli-storage/lazuli/internal/durable/webhook"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -113,7 +114,7 @@ func TestEntities(t *testing.T) {
 func TestLinksWithKey(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	var links webhook.Links
+	var links inner.Links
 	a.decode(a.ask("POST", "orchestrators/upper?code=a%26b", `"x"`), &links)
 	if !strings.HasSuffix(links.TerminatePostURI, "&code=a%26b") || !strings.HasSuffix(links.StatusQueryGetURI,
 		"&code=a%26b") {

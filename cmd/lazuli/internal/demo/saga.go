@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -198,7 +199,7 @@ type sagaRun struct {
 	settings SagaSettings
 	storage  *workers.Storage
 	saga     *saga.Saga
-	client   *durable.Client
+	client   *taskhub.Client
 	random   *rand.Rand
 	payments map[string]map[string]bool // kinds by order
 	report   SagaReport
@@ -242,7 +243,7 @@ func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 	if err := r.saga.Create(ctx); err != nil {
 		return nil, err
 	}
-	hub, err := durable.New(r.options())
+	hub, err := taskhub.New(r.options())
 	if err != nil {
 		return nil, err
 	}
@@ -267,8 +268,8 @@ func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 	return &r.report, r.report.Err()
 }
 
-func (r *sagaRun) options() durable.Options {
-	return durable.Options{Storage: r.storage, Hub: r.settings.Hub, Visibility: r.settings.Visibility,
+func (r *sagaRun) options() taskhub.Options {
+	return taskhub.Options{Storage: r.storage, Hub: r.settings.Hub, Visibility: r.settings.Visibility,
 		Logger: slog.New(slog.DiscardHandler)}
 }
 
@@ -278,8 +279,8 @@ func sagaOf(storage *workers.Storage, s SagaSettings) *saga.Saga {
 
 // RunSagaWorker is the body of a worker's process.
 func RunSagaWorker(ctx context.Context, storage *workers.Storage, log *slog.Logger, s SagaSettings) error {
-	engine := durable.NewEngine(durable.Options{Hub: s.Hub, Visibility: s.Visibility, LeaseDuration: 15 * time.Second},
-		durable.WorkerOptions{MaxOrchestrations: 8, MaxActivities: 8})
+	engine := durable.NewEngine(durable.Options{Hub: s.Hub, Visibility: s.Visibility, LeaseDuration: 15 * time.Second,
+		MaxOrchestrations: 8, MaxActivities: 8})
 	app := workers.New(workers.Config{Storage: storage, Logger: log, Durable: engine, DrainTimeout: 10 * time.Second})
 	sagaOf(storage, s).Register(app)
 	return app.Run(ctx)
@@ -321,13 +322,12 @@ func (r *sagaRun) rounds(ctx context.Context) error {
 			}
 		}
 		r.say.update("round %d/%d: workers are killed: %s", i+1, all, name)
-		err := r.round(ctx, fmt.Sprintf("r%d-", i), name, r.Orders,
-			func(ctx context.Context, row *SagaRow) error {
-				if slices.Contains(points, Frozen) {
-					return r.freeze(ctx, row)
-				}
-				return r.kill(ctx, row, points)
-			})
+		err := r.round(ctx, fmt.Sprintf("r%d-", i), name, r.Orders, func(ctx context.Context, row *SagaRow) error {
+			if slices.Contains(points, Frozen) {
+				return r.freeze(ctx, row)
+			}
+			return r.kill(ctx, row, points)
+		})
 		if err != nil {
 			return err
 		}
@@ -361,7 +361,7 @@ func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int,
 		if err != nil {
 			return err
 		}
-		if _, err := r.client.Start(ctx, "order", durable.StartOptions{InstanceID: o.ID, Input: string(text)}); err != nil {
+		if _, err := r.client.Start(ctx, "order", taskhub.StartOptions{InstanceID: o.ID, Input: string(text)}); err != nil {
 			return err
 		}
 	}
@@ -531,7 +531,7 @@ func (r *sagaRun) finish(ctx context.Context, row *SagaRow) error {
 
 // unfinished counts the instances that still run.
 func (r *sagaRun) unfinished(ctx context.Context, prefix string) (n int, err error) {
-	q := durable.Query{Prefix: prefix, Status: []string{"Pending", "Running"}, Top: 1000}
+	q := taskhub.Query{Prefix: prefix, Status: []string{"Pending", "Running"}, Top: 1000}
 	for {
 		page, err := r.client.Query(ctx, q)
 		if err != nil {

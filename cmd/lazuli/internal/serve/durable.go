@@ -13,12 +13,12 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/sidecar"
 	"github.com/lazuli-storage/lazuli/internal/sdk/hostrow"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
-	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
 )
 
 // Durable is the gRPC endpoint for workflows.
@@ -63,7 +63,7 @@ func startDurable(s *server.Server, c *config.Config, sec *Security, metrics pro
 func OpenDurable(storage *workers.Storage, c *config.Config, sec *Security, metrics prometheus.Registerer,
 	clock workers.Clock, log *slog.Logger, checked bool) (*Durable, error) {
 	d := &Durable{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
-		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.TLS,
+		Durable: taskhub.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.TLS,
 		Logger: log, Hubs: c.Durable.Hubs, Open: checked, Heartbeat: hostrow.Every}}
 	if sec.oauth != nil {
 		d.options.Verify = func(ctx context.Context, token string) error {

@@ -8,11 +8,13 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
+	"github.com/lazuli-storage/lazuli/internal/durable/inflight"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
+	"github.com/lazuli-storage/lazuli/internal/durable/webhook"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
-	"github.com/lazuli-storage/lazuli/workers/durable"
-	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )
 
 // newDashboard makes the dashboard of a server whose admin listener has the options o.
@@ -45,17 +47,17 @@ func workflowsOf(ctx context.Context, b Backend, account, hub string, log *slog.
 	if hubname.Check(hub) != nil {
 		return nil, nil
 	}
-	client, err := durable.NewClient(ctx, durable.Options{Storage: storage, Hub: hub, Logger: log})
-	if errors.Is(err, durable.ErrHubNotFound) {
+	client, err := taskhub.NewClient(ctx, taskhub.Options{Storage: storage, Hub: hub, Logger: log})
+	if errors.Is(err, record.ErrHubNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	o := webhook.Options{Hub: hub, Logger: log,
-		Client: func(context.Context) (*durable.Client, error) { return client, nil }}
+		Client: func(context.Context) (*taskhub.Client, error) { return client, nil }}
 	if w, ok := b.(*workerBackend); ok && w.durable != nil && w.durable.account == account {
-		o.Unmatched = func() []durable.Unmatched { return w.durable.server.Load().Unmatched(hub) }
+		o.Unmatched = func() []inflight.Unmatched { return w.durable.server.Load().Unmatched(hub) }
 	}
 	return webhook.New(o), nil
 }

@@ -9,22 +9,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // HubFlag adds --connection-string and --hub to a verb, and returns how to open the hub.
-func HubFlag(cmd *cobra.Command) Opener[durable.Client] {
+func HubFlag(cmd *cobra.Command) Opener[taskhub.Client] {
 	open := StorageFlag(cmd)
 	hub := cmd.Flags().String("hub", hubname.Default, "task hub")
-	return func(ctx context.Context) (*durable.Client, error) {
+	return func(ctx context.Context) (*taskhub.Client, error) {
 		storage, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c, err := durable.NewClient(ctx, durable.Options{Storage: storage, Hub: *hub})
-		if errors.Is(err, durable.ErrHubNotFound) {
+		c, err := taskhub.NewClient(ctx, taskhub.Options{Storage: storage, Hub: *hub})
+		if errors.Is(err, record.ErrHubNotFound) {
 			return nil, noHub(ctx, storage, *hub)
 		}
 		return c, err
@@ -32,16 +33,16 @@ func HubFlag(cmd *cobra.Command) Opener[durable.Client] {
 }
 
 // HubReadFlag is [HubFlag] for a verb that only reads, which also reads hubs of other engines.
-func HubReadFlag(cmd *cobra.Command) Opener[durable.Reader] {
+func HubReadFlag(cmd *cobra.Command) Opener[taskhub.Reader] {
 	open := StorageFlag(cmd)
 	hub := cmd.Flags().String("hub", hubname.Default, "task hub")
-	return func(ctx context.Context) (*durable.Reader, error) {
+	return func(ctx context.Context) (*taskhub.Reader, error) {
 		storage, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		r, err := durable.NewReader(ctx, durable.Options{Storage: storage, Hub: *hub})
-		if errors.Is(err, durable.ErrHubNotFound) {
+		r, err := taskhub.NewReader(ctx, taskhub.Options{Storage: storage, Hub: *hub})
+		if errors.Is(err, record.ErrHubNotFound) {
 			return nil, noHub(ctx, storage, *hub)
 		}
 		return r, err
@@ -51,7 +52,7 @@ func HubReadFlag(cmd *cobra.Command) Opener[durable.Reader] {
 // Hub is a task hub of an account.
 type Hub struct {
 	Name string `json:"name"`
-	// Engine is durable.EngineLazuli or another one, whose hub can be read.
+	// Engine is taskhub.EngineLazuli or another one, whose hub can be read.
 	Engine string `json:"engine"`
 }
 
@@ -80,8 +81,8 @@ func HubsOf(ctx context.Context, s *workers.Storage) (hubs []Hub, err error) {
 		if !histories[name] || hubname.Check(name) != nil {
 			continue
 		}
-		r, err := durable.NewReader(ctx, durable.Options{Storage: s, Hub: name})
-		if errors.Is(err, durable.ErrHubNotFound) {
+		r, err := taskhub.NewReader(ctx, taskhub.Options{Storage: s, Hub: name})
+		if errors.Is(err, record.ErrHubNotFound) {
 			continue
 		}
 		if err != nil {
@@ -100,9 +101,9 @@ func noHub(ctx context.Context, s *workers.Storage, hub string) error {
 		for _, h := range hubs {
 			names = append(names, h.Name)
 		}
-		return fmt.Errorf("%w: the account has no task hub %q; choose one with --hub: %s", durable.ErrHubNotFound, hub,
+		return fmt.Errorf("%w: the account has no task hub %q; choose one with --hub: %s", record.ErrHubNotFound, hub,
 			strings.Join(names, ", "))
 	}
 	return fmt.Errorf("%w: the account has no task hub %q, and no other; a program that runs workflows creates one",
-		durable.ErrHubNotFound, hub)
+		record.ErrHubNotFound, hub)
 }

@@ -42,7 +42,7 @@ func (b *perTest) open(partitions int) backend.Backend {
 	if os.Getenv("DURABLE_LOG") != "" {
 		log = os.Stderr
 	}
-	be, err := durable.New(durable.Options{Storage: storage, Partitions: partitions,
+	be, err := durable.NewHub(durable.HubOptions{Storage: storage, Partitions: partitions,
 		Hub:    fmt.Sprintf("T%x%d", time.Now().UnixNano(), b.made.Add(1)),
 		Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {

@@ -19,14 +19,15 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/durable/results"
 	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // executor runs the work of a hub on the workers that are connected to it.
-type executor struct{ h *hub }
+type executor struct{ h *openHub }
 
 var (
 	_ backend.Executor     = executor{}
@@ -61,7 +62,7 @@ func raw(text []byte) proto.Message {
 
 // ExecuteOrchestrator implements backend.Executor.
 func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
-	fresh []*durable.Event) (*backend.ExecutionResults, error) {
+	fresh []*record.Event) (*backend.ExecutionResults, error) {
 	past, err := event.AppendEvents(nil, protocol.PastEvents, old)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,8 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 				if !request.RequiresHistoryStreaming {
 					text = append(text, past...)
 				}
-				text = protowire.AppendBytes(protowire.AppendTag(nil, itemOrchestrator, protowire.BytesType), append(text, now...))
+				text = protowire.AppendBytes(protowire.AppendTag(nil, itemOrchestrator, protowire.BytesType), append(text,
+					now...))
 				return w.send(raw(protowire.AppendString(protowire.AppendTag(text, itemToken, protowire.BytesType), token)))
 			}})
 	if err != nil {
@@ -100,11 +102,11 @@ func activityKey(instance string, task int32) string {
 }
 
 // ExecuteActivity implements backend.Executor.
-func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *durable.Event) (*durable.Event, error) {
+func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *record.Event) (*record.Event, error) {
 	t := e.GetTaskScheduled()
 	request := &protocol.ActivityRequest{Name: t.Name, Version: t.Version, Input: t.Input, TaskId: e.EventId,
 		OrchestrationInstance: &protocol.OrchestrationInstance{InstanceId: string(id)}, Tags: event.TaskTags(e)}
-	if info, ok := durable.InfoFromContext(ctx); ok && info.Execution != "" {
+	if info, ok := hub.InfoFromContext(ctx); ok && info.Execution != "" {
 		request.OrchestrationInstance.ExecutionId = wrapperspb.String(info.Execution)
 	}
 	if parent := t.GetParentTraceContext(); parent.GetTraceParent() != "" {
@@ -175,7 +177,7 @@ func newerBatch(b *entitybatch.Batch) *protocol.EntityRequest {
 }
 
 // getWorkItems streams work to a worker until it disconnects.
-func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, stream grpc.ServerStream) error {
+func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *openHub, stream grpc.ServerStream) error {
 	w := &worker{send: func(m proto.Message) error { return stream.SendMsg(m) },
 		filters: filtersOf(request.WorkItemFilters),
 		newer:   takesNewer(stream.Context()),
@@ -236,19 +238,19 @@ func notAtWorker(key string) error {
 	return status.Errorf(codes.NotFound, "the work item of %q is not at this worker any more", key)
 }
 
-func (h *hub) completed(token, key string, answer proto.Message) (*protocol.CompleteTaskResponse, error) {
+func (h *openHub) completed(token, key string, answer proto.Message) (*protocol.CompleteTaskResponse, error) {
 	if !h.dispatcher.complete(token, key, outcome{answer: answer}) {
 		return nil, notAtWorker(key)
 	}
 	return &protocol.CompleteTaskResponse{}, nil
 }
 
-func completeActivityTask(_ context.Context, h *hub, r *protocol.ActivityResponse) (*protocol.CompleteTaskResponse,
+func completeActivityTask(_ context.Context, h *openHub, r *protocol.ActivityResponse) (*protocol.CompleteTaskResponse,
 	error) {
 	return h.completed(r.CompletionToken, activityKey(r.InstanceId, r.TaskId), r)
 }
 
-func completeOrchestratorTask(_ context.Context, h *hub,
+func completeOrchestratorTask(_ context.Context, h *openHub,
 	r *protocol.OrchestratorResponse) (*protocol.CompleteTaskResponse, error) {
 	if r.RequiresHistory {
 		// It has no answer without the past events, which every request has: the step is run again.
@@ -261,29 +263,29 @@ func completeOrchestratorTask(_ context.Context, h *hub,
 	return h.completed(r.CompletionToken, r.InstanceId, whole)
 }
 
-func completeEntityTask(_ context.Context, h *hub, r *protocol.EntityBatchResult) (*protocol.CompleteTaskResponse,
+func completeEntityTask(_ context.Context, h *openHub, r *protocol.EntityBatchResult) (*protocol.CompleteTaskResponse,
 	error) {
 	return h.completed(r.CompletionToken, "", r)
 }
 
-func (h *hub) abandon(token string) error {
+func (h *openHub) abandon(token string) error {
 	if !h.dispatcher.complete(token, "", outcome{err: errAbandoned}) {
 		return status.Error(codes.NotFound, "the work item is not at this worker any more")
 	}
 	return nil
 }
 
-func abandonActivity(_ context.Context, h *hub,
+func abandonActivity(_ context.Context, h *openHub,
 	r *protocol.AbandonActivityTaskRequest) (*protocol.AbandonActivityTaskResponse, error) {
 	return &protocol.AbandonActivityTaskResponse{}, h.abandon(r.CompletionToken)
 }
 
-func abandonOrchestrator(_ context.Context, h *hub,
+func abandonOrchestrator(_ context.Context, h *openHub,
 	r *protocol.AbandonOrchestrationTaskRequest) (*protocol.AbandonOrchestrationTaskResponse, error) {
 	return &protocol.AbandonOrchestrationTaskResponse{}, h.abandon(r.CompletionToken)
 }
 
-func abandonEntity(_ context.Context, h *hub,
+func abandonEntity(_ context.Context, h *openHub,
 	r *protocol.AbandonEntityTaskRequest) (*protocol.AbandonEntityTaskResponse, error) {
 	return &protocol.AbandonEntityTaskResponse{}, h.abandon(r.CompletionToken)
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // incomplete is the header of a list in the order of creation that does not cover all instances. It is Lazuli's.
@@ -19,7 +20,7 @@ const maxSkip = summaryPages * maxPage
 // listNewest answers a query for instances with the latest ones first. The table has them in the order of their IDs, so
 // that all that match are looked through, up to the bounds of a summary; the header incomplete says that there were
 // more. The continuation token is the number of instances on the pages before. It is Lazuli's.
-func (c *call) listNewest(q durable.Query) error {
+func (c *call) listNewest(q hub.Query) error {
 	skip := 0
 	if token := q.Continuation; token != "" {
 		n, err := strconv.Atoi(token)
@@ -33,7 +34,7 @@ func (c *call) listNewest(q durable.Query) error {
 		top = 100
 	}
 	want := skip + top
-	var newest []*durable.Instance // sorted, and cut after each page: want of them and the next page are in memory
+	var newest []*record.Instance // sorted, and cut after each page: want of them and the next page are in memory
 	found, begun := 0, time.Now()
 	q.Top, q.Continuation, q.Payloads = maxPage, "", false
 	for page := 1; ; page++ {
@@ -43,7 +44,7 @@ func (c *call) listNewest(q durable.Query) error {
 		}
 		found += len(got.Instances)
 		newest = append(newest, got.Instances...)
-		slices.SortFunc(newest, func(a, b *durable.Instance) int {
+		slices.SortFunc(newest, func(a, b *record.Instance) int {
 			if n := b.Created.Compare(a.Created); n != 0 {
 				return n
 			}

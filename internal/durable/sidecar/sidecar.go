@@ -32,17 +32,17 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // Options are the settings of a [Server]. The zero value of a field means its default.
 type Options struct {
 	// Durable are the settings of every hub; its Hub is the default one.
-	Durable durable.Options
+	Durable hub.Options
 	// Worker bounds the work that one hub hands out at once. Default 100 workflows, 100 activities and 100 entities.
-	Worker durable.WorkerOptions
+	Worker hub.WorkerOptions
 	// Token, unless it is empty, must come with every call, as the metadata "authorization: Bearer TOKEN".
 	Token string
 	// Verify, unless it is nil, accepts other bearer tokens than Token by returning nil.
@@ -86,7 +86,7 @@ type Server struct {
 	reports sync.WaitGroup // of workers' rows
 
 	mu       sync.Mutex // guards the rest
-	hubs     map[string]*hub
+	hubs     map[string]*openHub
 	closed   bool
 	reported int // workers with a row
 }
@@ -125,7 +125,7 @@ func New(o Options) (*Server, error) {
 	// The options are checked now. A hub is opened by the first call that names it, which is too late to refuse them.
 	one := o.Durable
 	one.Hub = stored
-	if _, err := durable.New(one); err != nil {
+	if _, err := hub.New(one); err != nil {
 		return nil, err
 	}
 	for _, name := range o.Hubs {
@@ -136,10 +136,12 @@ func New(o Options) (*Server, error) {
 	if len(o.Hubs) > o.MaxHubs {
 		return nil, fmt.Errorf("durable: %d hubs; %d can be open at once", len(o.Hubs), o.MaxHubs)
 	}
-	s := &Server{options: o, log: o.Logger, hubs: map[string]*hub{}, token: sha256.Sum256([]byte("Bearer " + o.Token))}
+	s := &Server{options: o, log: o.Logger, hubs: map[string]*openHub{}, token: sha256.Sum256([]byte("Bearer " +
+		o.Token))}
 	settings := []grpc.ServerOption{grpc.InTapHandle(s.allow), grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(o.MaxStreams),
-		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream), grpc.UnknownServiceHandler(refuseUnknown),
+		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream),
+		grpc.UnknownServiceHandler(refuseUnknown),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute})}
 	if o.TLS != nil {
@@ -193,7 +195,7 @@ func (s *Server) makeHubs() {
 func (s *Server) Stop() {
 	s.mu.Lock()
 	s.closed = true
-	all := make([]*hub, 0, len(s.hubs))
+	all := make([]*openHub, 0, len(s.hubs))
 	for _, h := range s.hubs {
 		all = append(all, h)
 	}
@@ -251,7 +253,7 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 }
 
 // hub returns the hub that a call names, and opens it if it is not open.
-func (s *Server) hub(ctx context.Context) (*hub, error) {
+func (s *Server) hub(ctx context.Context) (*openHub, error) {
 	name := first(ctx, hubKey)
 	if name == "" {
 		name = s.options.Durable.Hub

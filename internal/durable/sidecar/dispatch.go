@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // Errors of work that was handed out.
@@ -34,7 +34,7 @@ type item struct {
 	// activity.
 	key string
 	// past are the events that the worker of a workflow can fetch with StreamInstanceHistory.
-	past []*durable.Event
+	past []*record.Event
 	// parts are those of an answer that comes in parts, by number, with their size.
 	parts     map[int32]*protocol.OrchestratorResponse
 	partBytes int
@@ -331,7 +331,7 @@ func (d *dispatcher) assemble(r *protocol.OrchestratorResponse) (*protocol.Orche
 }
 
 // past returns the past events of an instance whose work item is at a worker, if any.
-func (d *dispatcher) past(instance string) ([]*durable.Event, bool) {
+func (d *dispatcher) past(instance string) ([]*record.Event, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := d.byKey[instance]

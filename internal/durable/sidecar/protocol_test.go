@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
+	"github.com/lazuli-storage/lazuli/internal/durable/sidecar"
 )
 
 // withField sets a field of the requests that newer versions of the protocol have.
@@ -46,7 +46,8 @@ func TestBadCallsAreRefused(t *testing.T) {
 	long := bytesField(8, append(bytesField(1, []byte("k")), bytesField(2, []byte(strings.Repeat("x", 10_000)))...))
 	conn := dial(t, sidecar.Options{}, grpc.WithChainUnaryInterceptor(withFields("StartInstance", long)))
 	for method, says := range map[string]string{
-		"SignalEntity": "@name@key", "GetEntity": "@name@key", "RestartInstance": "it is empty", "RaiseEvent": "has no name",
+		"SignalEntity": "@name@key", "GetEntity": "@name@key", "RestartInstance": "it is empty",
+		"RaiseEvent":                "has no name",
 		"PurgeInstances":            "names no instances",
 		"AbandonTaskEntityWorkItem": "not at this worker", "BeginWorkerDrain": "not supported",
 	} {
@@ -91,7 +92,8 @@ func TestTraceReachesActivities(t *testing.T) {
 	const id = "0af7651916cd43dd8448eb211c80319c"
 	traces := make(chan string, 1)
 	conn := dial(t, sidecar.Options{},
-		grpc.WithChainUnaryInterceptor(withField("StartInstance", 9, bytesField(1, []byte("00-"+id+"-b7ad6b7169203331-01")))),
+		grpc.WithChainUnaryInterceptor(withField("StartInstance", 9, bytesField(1,
+			[]byte("00-"+id+"-b7ad6b7169203331-01")))),
 		grpc.WithChainStreamInterceptor(
 			func(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer,
 				o ...grpc.CallOption) (grpc.ClientStream, error) {

@@ -28,7 +28,8 @@ func NewLinks(origin, id, hub, connection, query string) Links {
 	}
 	return Links{
 		ID: id, StatusQueryGetURI: one + "?" + suffix, SendEventPostURI: one + "/raiseEvent/{eventName}?" + suffix,
-		TerminatePostURI: one + "/terminate?reason={text}&" + suffix, RewindPostURI: one + "/rewind?reason={text}&" + suffix,
+		TerminatePostURI: one + "/terminate?reason={text}&" + suffix, RewindPostURI: one + "/rewind?reason={text}&" +
+			suffix,
 		PurgeHistoryDeleteURI: one + "?" + suffix, RestartPostURI: one + "/restart?" + suffix,
 		SuspendPostURI: one + "/suspend?reason={text}&" + suffix, ResumePostURI: one + "/resume?reason={text}&" + suffix,
 	}

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 const serviceName = "TaskHubSidecarService"
@@ -23,7 +23,7 @@ const serviceName = "TaskHubSidecarService"
 func (s *Server) describe() *grpc.ServiceDesc {
 	// By hand and not generated: SDKs name services and calls that the generated code of the Go module does not have.
 	return &grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
-		call(s, "Hello", func(context.Context, *hub, *emptypb.Empty) (*emptypb.Empty, error) {
+		call(s, "Hello", func(context.Context, *openHub, *emptypb.Empty) (*emptypb.Empty, error) {
 			return &emptypb.Empty{},
 				nil
 		}),
@@ -63,7 +63,7 @@ func (s *Server) describe() *grpc.ServiceDesc {
 func call[Q, A any, PQ interface {
 	*Q
 	proto.Message
-}](s *Server, name string, do func(context.Context, *hub, PQ) (A, error)) grpc.MethodDesc {
+}](s *Server, name string, do func(context.Context, *openHub, PQ) (A, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name,
 		Handler: func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any,
 			error) {
@@ -113,7 +113,7 @@ func checkTimes(m protoreflect.Message) (err error) {
 func streamed[Q any, PQ interface {
 	*Q
 	proto.Message
-}](s *Server, name string, do func(PQ, *hub, grpc.ServerStream) error) grpc.StreamDesc {
+}](s *Server, name string, do func(PQ, *openHub, grpc.ServerStream) error) grpc.StreamDesc {
 	return grpc.StreamDesc{StreamName: name, ServerStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
 		request := PQ(new(Q))
 		if err := stream.RecvMsg(request); err != nil {
@@ -134,7 +134,7 @@ func refuseUnknown(_ any, stream grpc.ServerStream) error {
 }
 
 // createTaskHub makes the call's hub; with recreateIfExists it deletes what the hub has.
-func (s *Server) createTaskHub(ctx context.Context, h *hub,
+func (s *Server) createTaskHub(ctx context.Context, h *openHub,
 	r *protocol.CreateTaskHubRequest) (*protocol.CreateTaskHubResponse, error) {
 	if r.RecreateIfExists {
 		if err := s.removeHub(ctx, h); err != nil {
@@ -148,7 +148,7 @@ func (s *Server) createTaskHub(ctx context.Context, h *hub,
 }
 
 // deleteTaskHub deletes the call's hub with all that is in it. Workers that are connected to it are disconnected.
-func (s *Server) deleteTaskHub(ctx context.Context, h *hub,
+func (s *Server) deleteTaskHub(ctx context.Context, h *openHub,
 	_ *protocol.DeleteTaskHubRequest) (*protocol.DeleteTaskHubResponse, error) {
 	return &protocol.DeleteTaskHubResponse{}, s.removeHub(ctx, h)
 }
@@ -163,12 +163,12 @@ func asStatus(err error) error {
 	}
 	text := sdkerr.Text(err)
 	for target, code := range map[error]codes.Code{
-		durable.ErrInstanceNotFound: codes.NotFound, durable.ErrInstanceExists: codes.AlreadyExists,
-		durable.ErrNotCompleted: codes.FailedPrecondition, durable.ErrForeignHub: codes.FailedPrecondition,
-		durable.ErrNotFailed: codes.FailedPrecondition, durable.ErrTooLarge: codes.InvalidArgument,
-		durable.ErrBadInstanceID: codes.InvalidArgument,
-		durable.ErrBadRequest:    codes.InvalidArgument,
-		context.Canceled:         codes.Canceled, context.DeadlineExceeded: codes.DeadlineExceeded,
+		record.ErrInstanceNotFound: codes.NotFound, record.ErrInstanceExists: codes.AlreadyExists,
+		record.ErrNotCompleted: codes.FailedPrecondition, record.ErrForeignHub: codes.FailedPrecondition,
+		record.ErrNotFailed: codes.FailedPrecondition, record.ErrTooLarge: codes.InvalidArgument,
+		record.ErrBadInstanceID: codes.InvalidArgument,
+		record.ErrBadRequest:    codes.InvalidArgument,
+		context.Canceled:        codes.Canceled, context.DeadlineExceeded: codes.DeadlineExceeded,
 	} {
 		if errors.Is(err, target) {
 			return status.Error(code, text)

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // parameters are those of a query string. Names are compared in any case, as in ASP.NET. A value that cannot be read is
@@ -94,7 +95,7 @@ func (p parameters) statuses() ([]string, error) {
 			if name = strings.TrimSpace(name); name == "" {
 				continue
 			}
-			if _, err := durable.ParseStatus(name); err != nil {
+			if _, err := record.ParseStatus(name); err != nil {
 				return nil, badRequest("runtimeStatus=%s is not the name of a status", name)
 			}
 			if len(list) == 16 {
@@ -110,7 +111,7 @@ func (p parameters) statuses() ([]string, error) {
 const maxPage = 1000
 
 // filter reads the parameters that select instances.
-func (p parameters) filter() (q durable.Query, err error) {
+func (p parameters) filter() (q hub.Query, err error) {
 	if q.From, err = p.time("createdTimeFrom"); err != nil {
 		return q, err
 	}

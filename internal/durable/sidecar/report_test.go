@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/sidecar"
 	"github.com/lazuli-storage/lazuli/internal/sdk/hostrow"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
-	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
 )
 
 // Each connected worker is in the account's list of processes, with the tasks of its filters and the work that it has

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/minutes"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
 // What a summary counts, at most: 50 pages of instances, and as many as a second allows.
@@ -32,7 +32,7 @@ func (c *call) summarize() error {
 	s := summary{Statuses: map[string]int{}, Workflows: map[string]int{}}
 	now := time.Now()
 	var ended minutes.Ring
-	q := durable.Query{Top: maxPage}
+	q := hub.Query{Top: maxPage}
 	for page := 0; ; page++ {
 		got, err := c.client.Query(c.r.Context(), q)
 		if err != nil {

@@ -18,8 +18,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // w3c reads trace contexts. https://www.w3.org/TR/trace-context/
@@ -51,9 +52,10 @@ const (
 // startInstance starts an instance. Without a policy, an instance with the ID that has ended is replaced, and one that
 // runs is refused unless the options say otherwise: so do the functions' host and the sidecar of the SDK for .NET. With
 // a policy, also an empty one, instances in its statuses are replaced and all others refused.
-func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceRequest) (*protocol.CreateInstanceResponse,
+func startInstance(ctx context.Context, h *openHub,
+	r *protocol.CreateInstanceRequest) (*protocol.CreateInstanceResponse,
 	error) {
-	o := durable.StartOptions{InstanceID: r.InstanceId, Version: r.Version.GetValue(), Tags: r.Tags,
+	o := hub.StartOptions{InstanceID: r.InstanceId, Version: r.Version.GetValue(), Tags: r.Tags,
 		RawInput: protocol.TextOf(r.Input)}
 	// The ID that the SDKs make themselves has this form.
 	if o.InstanceID == "" {
@@ -85,13 +87,13 @@ func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceReques
 }
 
 // statusesOf reads statuses, and refuses those that the protocol does not have.
-func statusesOf(list []protocol.OrchestrationStatus) ([]durable.Status, error) {
-	var statuses []durable.Status
+func statusesOf(list []protocol.OrchestrationStatus) ([]record.Status, error) {
+	var statuses []record.Status
 	for _, s := range list {
 		if s.Descriptor().Values().ByNumber(s.Number()) == nil {
 			return nil, status.Errorf(codes.InvalidArgument, "unknown status %d", s)
 		}
-		statuses = append(statuses, durable.Status(s))
+		statuses = append(statuses, record.Status(s))
 	}
 	return statuses, nil
 }
@@ -103,14 +105,15 @@ func statusNames(list []protocol.OrchestrationStatus) ([]string, error) {
 	}
 	var names []string
 	for _, s := range statuses {
-		names = append(names, durable.StatusName(s))
+		names = append(names, record.StatusName(s))
 	}
 	return names, nil
 }
 
-func getInstance(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse, error) {
+func getInstance(ctx context.Context, h *openHub, r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse,
+	error) {
 	i, err := h.client.Get(ctx, r.InstanceId)
-	if errors.Is(err, durable.ErrInstanceNotFound) {
+	if errors.Is(err, record.ErrInstanceNotFound) {
 		return &protocol.GetInstanceResponse{}, nil
 	}
 	if err != nil {
@@ -119,20 +122,21 @@ func getInstance(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*
 	return &protocol.GetInstanceResponse{Exists: true, OrchestrationState: stateOf(i, r.GetInputsAndOutputs)}, nil
 }
 
-func waitForInstanceStart(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse,
+func waitForInstanceStart(ctx context.Context, h *openHub,
+	r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse,
 	error) {
 	return h.wait(ctx, r, h.client.WaitAnyStart)
 }
 
-func waitForInstanceCompletion(ctx context.Context, h *hub,
+func waitForInstanceCompletion(ctx context.Context, h *openHub,
 	r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse, error) {
 	return h.wait(ctx, r, h.client.WaitAny)
 }
 
 // wait answers once an instance has begun, or ended. One that does not exist yet is waited for, as the functions' host
 // and the sidecar of the SDK for .NET do: a parent may be about to start it.
-func (h *hub) wait(ctx context.Context, r *protocol.GetInstanceRequest,
-	wait func(context.Context, string) (*durable.Instance, error)) (*protocol.GetInstanceResponse, error) {
+func (h *openHub) wait(ctx context.Context, r *protocol.GetInstanceRequest,
+	wait func(context.Context, string) (*record.Instance, error)) (*protocol.GetInstanceResponse, error) {
 	i, err := wait(ctx, r.InstanceId)
 	if err != nil {
 		return nil, err
@@ -141,10 +145,10 @@ func (h *hub) wait(ctx context.Context, r *protocol.GetInstanceRequest,
 }
 
 // stateOf describes an instance. Failure details belong to the outputs, as in the sidecar of the SDK for .NET.
-func stateOf(i *durable.Instance, payloads bool) *protocol.OrchestrationState {
+func stateOf(i *record.Instance, payloads bool) *protocol.OrchestrationState {
 	s := &protocol.OrchestrationState{InstanceId: i.ID, Name: i.Name, CreatedTimestamp: timestamppb.New(i.Created),
 		LastUpdatedTimestamp: timestamppb.New(i.LastUpdated), Tags: i.Tags}
-	if v, err := durable.ParseStatus(i.Status); err == nil {
+	if v, err := record.ParseStatus(i.Status); err == nil {
 		s.OrchestrationStatus = protocol.OrchestrationStatus(v)
 	}
 	text := func(t string) *wrapperspb.StringValue {
@@ -173,29 +177,32 @@ func stateOf(i *durable.Instance, payloads bool) *protocol.OrchestrationState {
 	return s
 }
 
-func raiseEvent(ctx context.Context, h *hub, r *protocol.RaiseEventRequest) (*protocol.RaiseEventResponse, error) {
+func raiseEvent(ctx context.Context, h *openHub, r *protocol.RaiseEventRequest) (*protocol.RaiseEventResponse, error) {
 	return &protocol.RaiseEventResponse{}, h.client.RaiseEvent(ctx, r.InstanceId, r.Name, r.Input.GetValue())
 }
 
-func terminateInstance(ctx context.Context, h *hub, r *protocol.TerminateRequest) (*protocol.TerminateResponse, error) {
-	return &protocol.TerminateResponse{}, h.client.TerminateWith(ctx, r.InstanceId, protocol.TextOf(r.Output), r.Recursive)
+func terminateInstance(ctx context.Context, h *openHub, r *protocol.TerminateRequest) (*protocol.TerminateResponse,
+	error) {
+	return &protocol.TerminateResponse{}, h.client.TerminateWith(ctx, r.InstanceId, protocol.TextOf(r.Output),
+		r.Recursive)
 }
 
-func suspendInstance(ctx context.Context, h *hub, r *protocol.SuspendRequest) (*protocol.SuspendResponse, error) {
+func suspendInstance(ctx context.Context, h *openHub, r *protocol.SuspendRequest) (*protocol.SuspendResponse, error) {
 	return &protocol.SuspendResponse{}, h.client.Suspend(ctx, r.InstanceId, r.Reason.GetValue())
 }
 
-func resumeInstance(ctx context.Context, h *hub, r *protocol.ResumeRequest) (*protocol.ResumeResponse, error) {
+func resumeInstance(ctx context.Context, h *openHub, r *protocol.ResumeRequest) (*protocol.ResumeResponse, error) {
 	return &protocol.ResumeResponse{}, h.client.Resume(ctx, r.InstanceId, r.Reason.GetValue())
 }
 
-func restartInstance(ctx context.Context, h *hub,
+func restartInstance(ctx context.Context, h *openHub,
 	r *protocol.RestartInstanceRequest) (*protocol.RestartInstanceResponse, error) {
 	id, err := h.client.Restart(ctx, r.InstanceId, r.RestartWithNewInstanceId)
 	return &protocol.RestartInstanceResponse{InstanceId: id}, err
 }
 
-func rewindInstance(ctx context.Context, h *hub, r *protocol.RewindInstanceRequest) (*protocol.RewindInstanceResponse,
+func rewindInstance(ctx context.Context, h *openHub,
+	r *protocol.RewindInstanceRequest) (*protocol.RewindInstanceResponse,
 	error) {
 	return &protocol.RewindInstanceResponse{}, h.client.Rewind(ctx, r.InstanceId, r.Reason.GetValue())
 }
@@ -216,7 +223,8 @@ func pageSize(n int32) int {
 	return min(int(n), 1000)
 }
 
-func queryInstances(ctx context.Context, h *hub, r *protocol.QueryInstancesRequest) (*protocol.QueryInstancesResponse,
+func queryInstances(ctx context.Context, h *openHub,
+	r *protocol.QueryInstancesRequest) (*protocol.QueryInstancesResponse,
 	error) {
 	m := r.GetQuery()
 	if names := m.GetTaskHubNames(); len(names) > 0 && !slices.ContainsFunc(names,
@@ -228,7 +236,7 @@ func queryInstances(ctx context.Context, h *hub, r *protocol.QueryInstancesReque
 		return nil, err
 	}
 	page, err := h.client.Query(ctx,
-		durable.Query{Status: statuses, From: timeOf(m.GetCreatedTimeFrom()), To: timeOf(m.GetCreatedTimeTo()),
+		hub.Query{Status: statuses, From: timeOf(m.GetCreatedTimeFrom()), To: timeOf(m.GetCreatedTimeTo()),
 			Prefix: m.GetInstanceIdPrefix().GetValue(), Continuation: m.GetContinuationToken().GetValue(),
 			Payloads: m.GetFetchInputsAndOutputs(), Top: pageSize(m.GetMaxInstanceCount())})
 	if err != nil {
@@ -245,7 +253,7 @@ func queryInstances(ctx context.Context, h *hub, r *protocol.QueryInstancesReque
 }
 
 // listInstanceIDs lists instances that have ended, in the order of their IDs. The key of a page is its last ID.
-func listInstanceIDs(ctx context.Context, h *hub,
+func listInstanceIDs(ctx context.Context, h *openHub,
 	r *protocol.ListInstanceIdsRequest) (*protocol.ListInstanceIdsResponse, error) {
 	statuses, err := statusNames(r.RuntimeStatus)
 	if err != nil {
@@ -254,7 +262,7 @@ func listInstanceIDs(ctx context.Context, h *hub,
 	if len(statuses) == 0 {
 		statuses = []string{"Completed", "Failed", "Terminated", "Canceled"}
 	}
-	q := durable.Query{Status: statuses, CompletedFrom: timeOf(r.CompletedTimeFrom),
+	q := hub.Query{Status: statuses, CompletedFrom: timeOf(r.CompletedTimeFrom),
 		CompletedTo: timeOf(r.CompletedTimeTo),
 		Top:         pageSize(r.PageSize), After: r.LastInstanceKey.GetValue()}
 	a := &protocol.ListInstanceIdsResponse{}
@@ -282,7 +290,8 @@ func listInstanceIDs(ctx context.Context, h *hub,
 // maxBatch bounds the instances of one request.
 const maxBatch = 500
 
-func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesRequest) (*protocol.PurgeInstancesResponse,
+func purgeInstances(ctx context.Context, h *openHub,
+	r *protocol.PurgeInstancesRequest) (*protocol.PurgeInstancesResponse,
 	error) {
 	n, complete := 0, true
 	purge := func(id string) error {
@@ -295,7 +304,7 @@ func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesReque
 		}
 		purged, err := h.client.PurgeTree(ctx, id, r.Recursive)
 		n += purged
-		if errors.Is(err, durable.ErrInstanceNotFound) {
+		if errors.Is(err, record.ErrInstanceNotFound) {
 			return nil // The protocol answers with the number.
 		}
 		return err
@@ -314,7 +323,7 @@ func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesReque
 			defer cancel()
 		}
 		n, err = h.client.PurgeAll(ctx,
-			durable.Query{Top: 1000, Status: statuses, From: timeOf(f.CreatedTimeFrom), To: timeOf(f.CreatedTimeTo)})
+			hub.Query{Top: 1000, Status: statuses, From: timeOf(f.CreatedTimeFrom), To: timeOf(f.CreatedTimeTo)})
 		// What was purged until then counts, and the answer says that there is more.
 		if f.Timeout != nil && errors.Is(err, context.DeadlineExceeded) {
 			complete, err = false, nil
@@ -325,7 +334,7 @@ func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesReque
 		}
 		for _, id := range x.InstanceBatch.GetInstanceIds() {
 			// An instance that still runs is not counted; the others of the batch are purged.
-			if err = purge(id); errors.Is(err, durable.ErrNotCompleted) {
+			if err = purge(id); errors.Is(err, record.ErrNotCompleted) {
 				err = nil
 			}
 			if err != nil {
@@ -343,7 +352,7 @@ func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesReque
 	return &protocol.PurgeInstancesResponse{DeletedInstanceCount: int32(n), IsComplete: wrapperspb.Bool(complete)}, nil
 }
 
-func skipGracefulTerminations(ctx context.Context, h *hub,
+func skipGracefulTerminations(ctx context.Context, h *openHub,
 	r *protocol.SkipGracefulOrchestrationTerminationsRequest) (*protocol.SkipGracefulOrchestrationTerminationsResponse,
 	error) {
 	ids := r.GetInstanceBatch().GetInstanceIds()
@@ -367,7 +376,7 @@ func skipGracefulTerminations(ctx context.Context, h *hub,
 const chunkBytes = 1 << 20
 
 // streamInstanceHistory streams a history in parts.
-func streamInstanceHistory(r *protocol.StreamInstanceHistoryRequest, h *hub, stream grpc.ServerStream) error {
+func streamInstanceHistory(r *protocol.StreamInstanceHistoryRequest, h *openHub, stream grpc.ServerStream) error {
 	i, err := h.client.Get(stream.Context(), r.InstanceId)
 	if err != nil {
 		return err

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/inflight"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // Path is the place where the API is.
@@ -23,12 +25,13 @@ const DefaultConnection = "Storage"
 // Options are the settings of a handler made by [New].
 type Options struct {
 	// Client returns the client of the hub: the method WaitClient of a durable.Engine, or a function that returns a
-	// durable.Client. Its context is the request's, for 10 s at most. Requests are answered with 503 if it returns an
+	// hub.Client. Its context is the request's, for 10 s at most. Requests are answered with 503 if it returns an
 	// error.
-	Client func(context.Context) (*durable.Client, error)
+	Client func(context.Context) (*hub.Client, error)
 	// Hub is the hub's name, for links and the parameter taskHub. Default "default".
 	Hub string
-	// Connection is the name of the connection setting, for links and the parameter connection. Default DefaultConnection.
+	// Connection is the name of the connection setting, for links and the parameter connection. Default
+	// DefaultConnection.
 	Connection string
 	// Workflows are the names of the workflows that can be started; nil: any.
 	Workflows []string
@@ -36,7 +39,7 @@ type Options struct {
 	// always replaced.
 	ReplaceRunning bool
 	// Unmatched returns the pending work that no connected worker takes. Nil: nothing is known of it.
-	Unmatched func() []durable.Unmatched
+	Unmatched func() []inflight.Unmatched
 	// MaxBody bounds the body of a request, in bytes. Default 10 MiB.
 	MaxBody int64
 	// Logger takes the causes of responses with status 500. Default: slog.Default.
@@ -71,7 +74,7 @@ type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	query  parameters
-	client *durable.Client
+	client *hub.Client
 }
 
 // ServeHTTP implements http.Handler.
@@ -206,11 +209,11 @@ func (c *call) fail(err error) {
 	var own *apiError
 	switch {
 	case errors.As(err, &own):
-	case errors.Is(err, durable.ErrBadInstanceID):
+	case errors.Is(err, record.ErrBadInstanceID):
 		own = &apiError{status: http.StatusBadRequest, message: "The instance ID cannot be used.", cause: err}
-	case errors.Is(err, durable.ErrTooLarge):
+	case errors.Is(err, record.ErrTooLarge):
 		own = &apiError{status: http.StatusRequestEntityTooLarge, message: "The content is too large.", cause: err}
-	case errors.Is(err, durable.ErrInstanceNotFound):
+	case errors.Is(err, record.ErrInstanceNotFound):
 		own = &apiError{status: http.StatusNotFound}
 	default:
 		// A client that has gone is no failure of the API.
@@ -218,8 +221,9 @@ func (c *call) fail(err error) {
 			c.o.Logger.Error("a request to the management API of durable functions failed", "method", c.r.Method, "path",
 				c.r.URL.Path, "err", err)
 		}
-		own = &apiError{status: http.StatusInternalServerError, message: "Something went wrong while processing your request",
-			cause: err}
+		own = &apiError{status: http.StatusInternalServerError,
+			message: "Something went wrong while processing your request",
+			cause:   err}
 	}
 	own.write(c.w)
 }

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/sidecar"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
-	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
 )
 
 // What the SDK for .NET needs; see GrpcDurableTaskWorker.Processor.cs of microsoft/durabletask-dotnet.

@@ -8,7 +8,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // content returns the request's body.
@@ -41,9 +42,9 @@ func (c *call) start(workflow, id string) error {
 	if input != "" && !json.Valid([]byte(input)) {
 		return badRequest("Invalid JSON content")
 	}
-	id, err = c.client.Start(c.r.Context(), workflow, durable.StartOptions{
+	id, err = c.client.Start(c.r.Context(), workflow, hub.StartOptions{
 		InstanceID: id, Input: input, Version: c.query.text("version"), Replace: true, Running: c.o.ReplaceRunning})
-	if errors.Is(err, durable.ErrInstanceExists) {
+	if errors.Is(err, record.ErrInstanceExists) {
 		return &apiError{status: http.StatusConflict,
 			message: "An orchestration instance with the ID " + id + " exists and still runs.", cause: err}
 	}
@@ -66,10 +67,11 @@ func (c *call) restart(id string) error {
 	}
 	next, err := c.client.Restart(c.r.Context(), id, fresh)
 	switch {
-	case errors.Is(err, durable.ErrInstanceNotFound):
-		return &apiError{status: http.StatusBadRequest, message: "InstanceId does not match a valid orchestration instance.",
-			cause: err}
-	case errors.Is(err, durable.ErrNotCompleted), errors.Is(err, durable.ErrInstanceExists):
+	case errors.Is(err, record.ErrInstanceNotFound):
+		return &apiError{status: http.StatusBadRequest,
+			message: "InstanceId does not match a valid orchestration instance.",
+			cause:   err}
+	case errors.Is(err, record.ErrNotCompleted), errors.Is(err, record.ErrInstanceExists):
 		return &apiError{status: http.StatusConflict,
 			message: "A non-terminal instance with this instance ID already exists.", cause: err}
 	case err != nil:

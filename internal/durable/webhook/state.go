@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // state is an instance as the API shows it.
@@ -26,14 +26,14 @@ type state struct {
 }
 
 // detail adds what only Lazuli shows.
-func (s *state) detail(i *durable.Instance) {
+func (s *state) detail(i *record.Instance) {
 	s.Version, s.Parent, s.Scheduled = i.Version, i.Parent, i.Scheduled
 }
 
 // wholeSeconds describes how the API writes the times of an instance.
 const wholeSeconds = "2006-01-02T15:04:05Z"
 
-func newState(i *durable.Instance, input bool) state {
+func newState(i *record.Instance, input bool) state {
 	s := state{Name: i.Name, InstanceID: i.ID, RuntimeStatus: i.Status, CustomStatus: asJSON(i.CustomStatus),
 		Output:      asJSON(i.Output),
 		CreatedTime: i.Created.UTC().Format(wholeSeconds), LastUpdatedTime: i.LastUpdated.UTC().Format(wholeSeconds)}
@@ -64,11 +64,11 @@ type item map[string]any
 
 // historyOf converts a history: the start of a task is left out once its end is there, which then has its name and
 // time. Payloads are shown if output is true, the IDs of sub-orchestrations that have ended if details is.
-func historyOf(events []*durable.Event, output, details bool) []item {
+func historyOf(events []*record.Event, output, details bool) []item {
 	var list []item
 	scheduled := map[int32]int{} // by the number of the task, its place in list
 	for _, e := range events {
-		steps := durable.Describe([]*durable.Event{e})
+		steps := record.Describe([]*record.Event{e})
 		if len(steps) == 0 {
 			continue
 		}
@@ -100,7 +100,7 @@ func historyOf(events []*durable.Event, output, details bool) []item {
 
 // describe adds what the event's kind has. It returns the number of the activity or workflow that the event ends, if it
 // ends one.
-func (i item) describe(e *durable.Event, step durable.Step, output bool) (task int32, ends bool) {
+func (i item) describe(e *record.Event, step record.Step, output bool) (task int32, ends bool) {
 	result := func(text string) {
 		if output {
 			i["Result"] = asJSON(text)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // The bounds of a tree: instances, steps up from the instance that is asked for, and the time to read.
@@ -49,7 +49,7 @@ func (c *call) tree(id string) error {
 			break
 		}
 		parent, err := c.client.Get(c.r.Context(), i.Parent)
-		if errors.Is(err, durable.ErrInstanceNotFound) { // purged: the tree begins below it
+		if errors.Is(err, record.ErrInstanceNotFound) { // purged: the tree begins below it
 			break
 		}
 		if err != nil {
@@ -70,8 +70,8 @@ func (c *call) tree(id string) error {
 			break
 		}
 		events, err := c.client.History(c.r.Context(), b.InstanceID)
-		var broken *durable.CorruptError
-		if errors.As(err, &broken) || errors.Is(err, durable.ErrInstanceNotFound) {
+		var broken *record.CorruptError
+		if errors.As(err, &broken) || errors.Is(err, record.ErrInstanceNotFound) {
 			continue // what it has started is not known
 		}
 		if err != nil {
@@ -89,7 +89,7 @@ func (c *call) tree(id string) error {
 			seen[child.InstanceId] = true
 			i, err := c.client.Get(c.r.Context(), child.InstanceId)
 			switch {
-			case errors.Is(err, durable.ErrInstanceNotFound):
+			case errors.Is(err, record.ErrInstanceNotFound):
 				t.Branches = append(t.Branches,
 					branch{Name: child.Name, InstanceID: child.InstanceId, Parent: b.InstanceID, Missing: true})
 			case err != nil:
@@ -104,7 +104,7 @@ func (c *call) tree(id string) error {
 }
 
 // add adds an instance.
-func (t *tree) add(i *durable.Instance, parent string) {
+func (t *tree) add(i *record.Instance, parent string) {
 	t.Branches = append(t.Branches, branch{Name: i.Name, InstanceID: i.ID, Parent: parent, Status: i.Status,
 		Created: i.Created, Completed: i.Completed})
 }

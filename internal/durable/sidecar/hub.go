@@ -13,17 +13,19 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/hubname"
+	"github.com/lazuli-storage/lazuli/internal/durable/inflight"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
-	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// hub is an open hub, whose work is handed to the connected workers.
-type hub struct {
+// openHub is a hub that calls have named, whose work is handed to the connected workers.
+type openHub struct {
 	name       string // as calls have it
 	stored     string // as its resources have it
-	backend    *durable.Backend
-	client     *durable.Client
+	backend    *hub.Backend
+	client     *hub.Client
 	dispatcher *dispatcher
 	used       time.Time // of the last call; the server's mutex guards it
 	newWorker  func() backend.TaskHubWorker
@@ -45,7 +47,7 @@ type hub struct {
 var errHubClosed = status.Error(codes.Unavailable, "the hub was closed; try again")
 
 // close ends the hub if no worker takes part in its work, and reports whether it did.
-func (h *hub) close() bool {
+func (h *openHub) close() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = h.running == nil
@@ -55,24 +57,24 @@ func (h *hub) close() bool {
 // keptFor is the time for which a hub keeps running without workers, so that a worker can reconnect.
 const keptFor = 5 * time.Second
 
-func (s *Server) newHub(name string) (*hub, error) {
+func (s *Server) newHub(name string) (*openHub, error) {
 	o := s.options.Durable
 	var err error
 	if o.Hub, err = hubname.Stored(name); err != nil {
 		return nil, err
 	}
-	b, err := durable.New(o)
+	b, err := hub.New(o)
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{name: name, stored: o.Hub, backend: b, client: b.Client(), dispatcher: newDispatcher(),
+	h := &openHub{name: name, stored: o.Hub, backend: b, client: b.Client(), dispatcher: newDispatcher(),
 		gone: make(chan struct{}), log: s.log.With("hub", name), replaceRunning: s.options.ReplaceRunning}
 	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor{h}, s.options.Worker) }
 	return h, nil
 }
 
 // open makes the hub in storage if it is not there.
-func (h *hub) open(ctx context.Context) error {
+func (h *openHub) open(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -82,7 +84,7 @@ func (h *hub) open(ctx context.Context) error {
 		return nil
 	}
 	err := h.backend.CreateTaskHub(ctx)
-	if errors.Is(err, durable.ErrForeignHub) && !h.refused {
+	if errors.Is(err, record.ErrForeignHub) && !h.refused {
 		h.refused = true
 		h.log.Warn("calls to the task hub are refused", "err", err)
 	}
@@ -94,7 +96,7 @@ func (h *hub) open(ctx context.Context) error {
 }
 
 // connect notes that a worker fetches work, until the function that it returns is called.
-func (h *hub) connect() (leave func(), err error) {
+func (h *openHub) connect() (leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -116,7 +118,7 @@ func (h *hub) connect() (leave func(), err error) {
 	return h.leave, nil
 }
 
-func (h *hub) leave() {
+func (h *openHub) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.workers--; h.workers == 0 && h.running != nil {
@@ -124,7 +126,7 @@ func (h *hub) leave() {
 	}
 }
 
-func (h *hub) stopIdle() {
+func (h *openHub) stopIdle() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.workers == 0 {
@@ -134,7 +136,7 @@ func (h *hub) stopIdle() {
 
 // removeHub stops a hub and deletes it from storage. Calls that name it are refused until it is gone; its workers are
 // disconnected then.
-func (s *Server) removeHub(ctx context.Context, h *hub) error {
+func (s *Server) removeHub(ctx context.Context, h *openHub) error {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -158,14 +160,14 @@ func (s *Server) removeHub(ctx context.Context, h *hub) error {
 	return err
 }
 
-func (h *hub) stop() {
+func (h *openHub) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopLocked()
 }
 
 // stopLocked stops the hub's part in the work; mu is held.
-func (h *hub) stopLocked() {
+func (h *openHub) stopLocked() {
 	if h.running == nil {
 		return
 	}
@@ -177,7 +179,7 @@ func (h *hub) stopLocked() {
 }
 
 // Unmatched returns the pending work of a hub, by the name under which it is stored, that no connected worker takes.
-func (s *Server) Unmatched(hub string) []durable.Unmatched {
+func (s *Server) Unmatched(hub string) []inflight.Unmatched {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, h := range s.hubs {
@@ -196,13 +198,13 @@ type collector struct{ s *Server }
 // Describe implements prometheus.Collector. The descriptions are those of any backend, also of one without a hub: the
 // registry asks before the first hub is open.
 func (collector) Describe(out chan<- *prometheus.Desc) {
-	new(durable.Backend).Collector().Describe(out)
+	new(hub.Backend).Collector().Describe(out)
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.s.mu.Lock()
-	var list []*durable.Backend
+	var list []*hub.Backend
 	for _, h := range c.s.hubs {
 		list = append(list, h.backend)
 	}

@@ -7,19 +7,20 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
-func signalEntity(ctx context.Context, h *hub, r *protocol.SignalEntityRequest) (*protocol.SignalEntityResponse,
+func signalEntity(ctx context.Context, h *openHub, r *protocol.SignalEntityRequest) (*protocol.SignalEntityResponse,
 	error) {
 	return &protocol.SignalEntityResponse{}, h.client.SignalEntity(ctx, r.InstanceId, r.Name,
-		durable.SignalOptions{Input: r.Input.GetValue(), At: timeOf(r.ScheduledTime), RequestID: r.RequestId})
+		hub.SignalOptions{Input: r.Input.GetValue(), At: timeOf(r.ScheduledTime), RequestID: r.RequestId})
 }
 
-func getEntity(ctx context.Context, h *hub, r *protocol.GetEntityRequest) (*protocol.GetEntityResponse, error) {
+func getEntity(ctx context.Context, h *openHub, r *protocol.GetEntityRequest) (*protocol.GetEntityResponse, error) {
 	e, err := h.client.Entity(ctx, r.InstanceId, r.IncludeState)
-	if errors.Is(err, durable.ErrEntityNotFound) {
+	if errors.Is(err, hub.ErrEntityNotFound) {
 		return &protocol.GetEntityResponse{}, nil
 	}
 	if err != nil {
@@ -28,7 +29,7 @@ func getEntity(ctx context.Context, h *hub, r *protocol.GetEntityRequest) (*prot
 	return &protocol.GetEntityResponse{Exists: true, Entity: entityOf(e)}, nil
 }
 
-func entityOf(e *durable.EntityInfo) *protocol.EntityMetadata {
+func entityOf(e *record.EntityInfo) *protocol.EntityMetadata {
 	m := &protocol.EntityMetadata{InstanceId: e.ID, LastModifiedTime: timestamppb.New(e.LastModified),
 		BacklogQueueSize: int32(e.Backlog), SerializedState: protocol.Text(e.State)}
 	if e.LockedBy != "" {
@@ -37,11 +38,11 @@ func entityOf(e *durable.EntityInfo) *protocol.EntityMetadata {
 	return m
 }
 
-func queryEntities(ctx context.Context, h *hub, r *protocol.QueryEntitiesRequest) (*protocol.QueryEntitiesResponse,
+func queryEntities(ctx context.Context, h *openHub, r *protocol.QueryEntitiesRequest) (*protocol.QueryEntitiesResponse,
 	error) {
 	q := r.GetQuery()
 	page, err := h.client.QueryEntities(ctx,
-		durable.EntityQuery{Prefix: q.GetInstanceIdStartsWith().GetValue(), From: timeOf(q.GetLastModifiedFrom()),
+		hub.EntityQuery{Prefix: q.GetInstanceIdStartsWith().GetValue(), From: timeOf(q.GetLastModifiedFrom()),
 			To: timeOf(q.GetLastModifiedTo()), State: q.GetIncludeState(), Empty: q.GetIncludeTransient(),
 			Top:          pageSize(q.GetPageSize().GetValue()),
 			Continuation: q.GetContinuationToken().GetValue()})
@@ -58,10 +59,10 @@ func queryEntities(ctx context.Context, h *hub, r *protocol.QueryEntitiesRequest
 	return a, nil
 }
 
-func cleanEntityStorage(ctx context.Context, h *hub,
+func cleanEntityStorage(ctx context.Context, h *openHub,
 	r *protocol.CleanEntityStorageRequest) (*protocol.CleanEntityStorageResponse, error) {
 	done, err := h.client.CleanEntities(ctx,
-		durable.CleanOptions{Empty: r.RemoveEmptyEntities, Locks: r.ReleaseOrphanedLocks,
+		hub.CleanOptions{Empty: r.RemoveEmptyEntities, Locks: r.ReleaseOrphanedLocks,
 			Continuation: r.ContinuationToken.GetValue()})
 	if err != nil {
 		return nil, err

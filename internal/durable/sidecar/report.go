@@ -120,7 +120,7 @@ func (d *dispatcher) functions(w *worker) (list []hostrow.Function) {
 
 // report shows a worker in its account's list of processes until ctx, that of its stream, is done. Its row is one of
 // this server, which the worker needs nothing for.
-func (s *Server) report(ctx context.Context, h *hub, w *worker) {
+func (s *Server) report(ctx context.Context, h *openHub, w *worker) {
 	if s.options.Heartbeat <= 0 {
 		return
 	}
@@ -143,7 +143,7 @@ func (s *Server) report(ctx context.Context, h *hub, w *worker) {
 }
 
 // reporter returns what writes the row of a worker.
-func (s *Server) reporter(ctx context.Context, h *hub, w *worker) *hostrow.Reporter {
+func (s *Server) reporter(ctx context.Context, h *openHub, w *worker) *hostrow.Reporter {
 	machine := ""
 	if p, ok := peer.FromContext(ctx); ok {
 		machine = p.Addr.String()

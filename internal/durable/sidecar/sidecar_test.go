@@ -20,9 +20,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/sidecar"
 	"github.com/lazuli-storage/lazuli/lazulitest"
-	"github.com/lazuli-storage/lazuli/workers/durable"
-	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
 )
 
 // serve starts a server and returns a client of it.
@@ -125,7 +125,7 @@ func TestNamesOfHubs(t *testing.T) {
 			t.Errorf("the hub %q was accepted", hub)
 		}
 	}
-	if _, err := sidecar.New(sidecar.Options{Durable: durable.Options{Hub: "a b"}}); err == nil {
+	if _, err := sidecar.New(sidecar.Options{Durable: hub.Options{Hub: "a b"}}); err == nil {
 		t.Error("a default hub that cannot be was accepted")
 	}
 }
@@ -156,7 +156,8 @@ func TestWorkersSurviveTheDeletionOfTheirHub(t *testing.T) {
 	for round, destroy := range []func(){
 		func() {},
 		func() {
-			if err := conn.Invoke(ctx, "/TaskHubSidecarService/DeleteTaskHub", &emptypb.Empty{}, &emptypb.Empty{}); err != nil {
+			if err := conn.Invoke(ctx, "/TaskHubSidecarService/DeleteTaskHub", &emptypb.Empty{},
+				&emptypb.Empty{}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -312,7 +313,7 @@ func TestMessagesOfStrangersAreNotReceived(t *testing.T) {
 
 func TestListenerBeyondLoopbackNeedsToken(t *testing.T) {
 	t.Parallel()
-	s, err := sidecar.New(sidecar.Options{Durable: durable.Options{Storage: lazulitest.Start(t).Account(t).Storage}})
+	s, err := sidecar.New(sidecar.Options{Durable: hub.Options{Storage: lazulitest.Start(t).Account(t).Storage}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/inflight"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // entityState is an entity as the API shows it in a list. LockedBy and Backlog are Lazuli's, and shown with
@@ -40,8 +42,8 @@ func (c *call) signalEntity(name, key string) error {
 	if operation == "" {
 		return badRequest("op names the operation, and is missing")
 	}
-	if err := c.client.SignalEntity(c.r.Context(), durable.EntityID(name, key), operation,
-		durable.SignalOptions{Input: input}); err != nil {
+	if err := c.client.SignalEntity(c.r.Context(), hub.EntityID(name, key), operation,
+		hub.SignalOptions{Input: input}); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusAccepted)
@@ -55,7 +57,7 @@ func (c *call) getEntity(name, key string) error {
 	if err != nil {
 		return err
 	}
-	e, err := c.client.Entity(c.r.Context(), durable.EntityID(name, key), true)
+	e, err := c.client.Entity(c.r.Context(), hub.EntityID(name, key), true)
 	if err == nil && details {
 		s := entityState{EntityID: entityID{name, key}, LastOperationTime: e.LastModified.UTC().Format(time.RFC3339Nano),
 			LockedBy: e.LockedBy, Backlog: e.Backlog}
@@ -66,7 +68,7 @@ func (c *call) getEntity(name, key string) error {
 		return nil
 	}
 	// An entity that has only been signalled exists for the engine, and not for this API.
-	if errors.Is(err, durable.ErrEntityNotFound) || err == nil && e.State == nil {
+	if errors.Is(err, hub.ErrEntityNotFound) || err == nil && e.State == nil {
 		return status(http.StatusNotFound)
 	}
 	if err != nil {
@@ -79,10 +81,10 @@ func (c *call) getEntity(name, key string) error {
 // listEntities answers a query for entities, of one name or of all.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api#list-entities
 func (c *call) listEntities(name string) error {
-	q := durable.EntityQuery{Continuation: c.r.Header.Get(continuation)}
+	q := hub.EntityQuery{Continuation: c.r.Header.Get(continuation)}
 	if name != "" {
 		// With the sign that ends the name: @counter@ does not match the entities of counter2.
-		q.Prefix = durable.EntityID(name, "")
+		q.Prefix = hub.EntityID(name, "")
 	}
 	var err error
 	if q.From, err = c.query.time("lastOperationTimeFrom"); err != nil {
@@ -109,7 +111,7 @@ func (c *call) listEntities(name string) error {
 		q.Top = min(n, maxPage)
 	}
 	page, err := c.client.QueryEntities(c.r.Context(), q)
-	if errors.Is(err, durable.ErrBadRequest) {
+	if errors.Is(err, record.ErrBadRequest) {
 		return badRequest("x-ms-continuation-token is not one that an answer had")
 	}
 	if err != nil {
@@ -126,7 +128,7 @@ func (c *call) listEntities(name string) error {
 		if details {
 			now, err := c.client.Entity(c.r.Context(), e.ID, false)
 			// It was deleted between the page and this read.
-			if errors.Is(err, durable.ErrEntityNotFound) {
+			if errors.Is(err, hub.ErrEntityNotFound) {
 				continue
 			}
 			if err != nil {
@@ -143,7 +145,7 @@ func (c *call) listEntities(name string) error {
 
 // unmatched answers with the pending work that no connected worker takes. It is Lazuli's.
 func (c *call) unmatched() error {
-	list := []durable.Unmatched{}
+	list := []inflight.Unmatched{}
 	if c.o.Unmatched != nil {
 		list = append(list, c.o.Unmatched()...)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 )
 
 // continuation is the header with the continuation token of a query.
@@ -82,7 +82,7 @@ func (c *call) get(id string) error {
 }
 
 // answer writes the state of an instance: with 202 and Location while it runs.
-func (c *call) answer(i *durable.Instance) error {
+func (c *call) answer(i *record.Instance) error {
 	history, err := c.query.boolean("showHistory", false)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (c *call) raiseEvent(id, name string) error {
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api#rewind-instance-preview
 func (c *call) rewind(id string) error {
 	i, err := c.client.Get(c.r.Context(), id)
-	if errors.Is(err, durable.ErrInstanceNotFound) {
+	if errors.Is(err, record.ErrInstanceNotFound) {
 		return &apiError{status: http.StatusNotFound, message: "No orchestration with instance ID \"" + id + "\" found.",
 			text: true}
 	}
@@ -196,7 +196,7 @@ func (c *call) rewind(id string) error {
 	}
 	// The instance may have been restarted since it was read; the engine decides.
 	switch err := c.client.Rewind(c.r.Context(), id, c.query.text("reason")); {
-	case errors.Is(err, durable.ErrNotFailed):
+	case errors.Is(err, record.ErrNotFailed):
 		return notFailed
 	case err != nil:
 		return err
@@ -224,7 +224,7 @@ func (c *call) purge(id string) error {
 		return running
 	}
 	switch err := c.client.Purge(c.r.Context(), id); {
-	case errors.Is(err, durable.ErrNotCompleted):
+	case errors.Is(err, record.ErrNotCompleted):
 		return running
 	case err != nil:
 		return err
@@ -234,6 +234,7 @@ func (c *call) purge(id string) error {
 }
 
 // purgeAll purges the instances that a filter selects and that have ended.
+//
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api#purge-multiple-instance-histories
 func (c *call) purgeAll() error {
 	q, err := c.query.filter()
