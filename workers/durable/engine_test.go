@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/hub"
+	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -142,4 +143,17 @@ func TestFailedRequestOnFakeClock(t *testing.T) {
 		return i.Done()
 	}, "the workflow ends")
 	ended(t, client.Hub(), id, "Completed")
+}
+
+// An ID that cannot be stored is a bad request, for a program that has no other name for it.
+func TestABadIDIsABadRequest(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	c := h.run(registry(t, nil, nil))
+	for _, id := range []string{"@x", strings.Repeat("x", 257), "a\x00"} {
+		_, err := c.Get(t.Context(), id)
+		if !errors.Is(err, durable.ErrBadRequest) || !errors.Is(err, record.ErrBadInstanceID) {
+			t.Errorf("%.10q: %v", id, err)
+		}
+	}
 }

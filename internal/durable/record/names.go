@@ -45,8 +45,15 @@ func PartitionOf(instance string, partitions int) int {
 
 const maxInstanceID = 256
 
-// ErrBadInstanceID: the instance ID cannot be part of keys, blob names and messages.
-var ErrBadInstanceID = errors.New("durable: the instance ID cannot be used")
+// ErrBadInstanceID means that an ID cannot be part of keys, blob names and messages. It is an ErrBadRequest.
+var ErrBadInstanceID error = badID{}
+
+type badID struct{}
+
+func (badID) Error() string { return "durable: the instance ID cannot be used" }
+
+// Is makes the error one of a request that is not valid, which is the name that programs have for it.
+func (badID) Is(target error) bool { return target == ErrBadRequest }
 
 // errEntityID means that the ID is one of an entity, and the call is for instances of workflows.
 var errEntityID = errors.New("it is the ID of an entity")
