@@ -111,7 +111,7 @@ func (c *call) listEntities(name string) error {
 		q.Top = min(n, maxPage)
 	}
 	page, err := c.client.QueryEntities(c.r.Context(), q)
-	if errors.Is(err, record.ErrBadRequest) {
+	if errors.Is(err, record.ErrBadRequest) && !errors.Is(err, record.ErrBadInstanceID) {
 		return badRequest("x-ms-continuation-token is not one that an answer had")
 	}
 	if err != nil {
