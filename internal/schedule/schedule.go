@@ -1,5 +1,5 @@
 // Package schedule is the seam at which a simulation takes over from the runtime: the time, random numbers, waits and
-// goroutines of the code that replicates (replog, mirror). That code gets them from the functions of this package alone,
+// goroutines of the code that replicates (replog, mirror). That code gets them only from the functions of this package,
 // so that the simulation decides what happens next, and the same seed gives the same run. internal/test/simulate
 // implements [Schedule].
 package schedule
