@@ -2,13 +2,13 @@ package extent
 
 import (
 	"errors"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
@@ -77,7 +77,7 @@ func wantCovered(t *testing.T, c *coverage, set []bool) {
 func recordOfOne(id uint64, offset int64) []byte {
 	record := make([]byte, recordHeaderSize+1)
 	record[recordHeaderSize] = 'x'
-	putRecordHeader(record, crc32.Checksum(record[recordHeaderSize:], castagnoli), id, offset)
+	putRecordHeader(record, crc32c.Checksum(record[recordHeaderSize:]), id, offset)
 	return record
 }
 
