@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/changefeed"
@@ -16,7 +17,7 @@ import (
 func (s *Service) clean(ctx context.Context) error {
 	now := s.now()
 	return errors.Join(s.state.Maintenance.ExpireBlobs(ctx, now), s.state.Maintenance.FlushAccesses(ctx),
-		s.background.feeds.Write(ctx, s.accounts.Names(), now), s.state.Maintenance.Tidy(ctx, now))
+		s.background.writeFeeds(ctx, now), s.state.Maintenance.Tidy(ctx, now))
 }
 
 // background runs background work in rounds. The pending work is in the state, so it continues after a restart.
@@ -25,8 +26,9 @@ type background struct {
 	feeds  *changefeed.Writer
 	copies *copysource.Copier
 	scopes *encryption.Scopes
-	// accounts returns the accounts whose change feeds are written.
+	// accounts returns the accounts that are served, and served reports whether one is.
 	accounts func() []string
+	served   func(account string) bool
 	full     func() bool // the disk is full; nil: it never is
 	now      func() time.Time
 	log      *slog.Logger
@@ -96,7 +98,7 @@ func (b *background) round(ctx context.Context, now time.Time, tidy bool) (faile
 	do("claiming the background work of the cluster", err)
 	if worker {
 		do("deleting expired blobs", b.state.Maintenance.ExpireBlobs(ctx, now))
-		do("writing the change feed", b.feeds.Write(ctx, b.accounts(), now))
+		do("writing the change feed", b.writeFeeds(ctx, now))
 		do("removing deleted data", b.remove(ctx, func(ctx context.Context) error { return collect(ctx, now) }))
 	}
 	if b.state.Membership.Replicated() {
@@ -108,6 +110,16 @@ func (b *background) round(ctx context.Context, now time.Time, tidy bool) (faile
 	do("writing access times", b.state.Maintenance.FlushAccesses(ctx))
 	do("compacting extents", b.state.Maintenance.CompactDue(ctx, now, b.full != nil && b.full()))
 	return failed
+}
+
+// writeFeeds writes the change feeds of the accounts that are served and have one: with thousands of accounts, asking
+// each of them every second would cost more than the feeds.
+func (b *background) writeFeeds(ctx context.Context, now time.Time) error {
+	list, err := b.state.Feed.Accounts()
+	if err != nil {
+		return err
+	}
+	return b.feeds.Write(ctx, slices.DeleteFunc(list, func(name string) bool { return !b.served(name) }), now)
 }
 
 // maxRemoval is the time after which removing deleted data lets the other work of a round go first.

@@ -149,7 +149,8 @@ func open(c blobhost.Config) (*Service, error) {
 	s.website = &website.Handler{Blobs: s.state.Blobs, Properties: s.properties, Errors: endpoint.AzureError,
 		Common: c.Common}
 	s.background = &background{state: s.state, copies: s.copies, scopes: s.scopes,
-		feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: s.wake}
+		feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names,
+		served: func(account string) bool { return s.accounts.Get(account) != nil }, now: c.Now, log: c.Log, wake: s.wake}
 	if c.Space != nil {
 		s.background.full = c.Space.Full
 	}
@@ -172,7 +173,7 @@ func open(c blobhost.Config) (*Service, error) {
 		}
 	}
 	service.Put(&s.parts, &blobhost.Parts{State: s.state, Properties: s.properties, Operations: frontend.Rows(operations),
-		LakeOperations: lakesvc.Operations(), Clean: s.clean})
+		LakeOperations: lakesvc.Operations(), Clean: s.clean, DeclareScopes: s.scopes.Declare})
 	if c.CleanEvery >= 0 {
 		s.done.Go(func() { s.background.run(ctx, cmp.Or(c.CleanEvery, time.Second)) })
 	}
@@ -254,6 +255,7 @@ func (s *Service) declareScopes() (err error) {
 func (s *Service) follower(c *blobhost.Config) replica.Follower {
 	return replica.Follower{
 		Properties: s.properties.Changed,
+		Account:    c.AccountChanged,
 		Written: func(account, container, blob string) {
 			if s.feed != nil {
 				s.feed.Add(longpoll.Key(account, container), blob)

@@ -35,3 +35,9 @@ func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 	}
 	return deleted, nil
 }
+
+// HasQueues reports whether an account has a queue.
+func (s *Service) HasQueues(account string) (bool, error) {
+	queues, _, err := s.state.List(account, "", "", 1, false)
+	return len(queues) > 0, err
+}

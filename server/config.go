@@ -34,6 +34,9 @@ type Config struct {
 
 	// Accounts are the storage accounts. Nil is the development account alone, whose key is public.
 	Accounts []Account
+	// ManagedAccounts allows [Server.AddAccount] and its like: accounts that are added and removed while the server runs,
+	// beside Accounts, and kept in the data folder. Without it those of the folder are not served.
+	ManagedAccounts bool
 	// Issuers are the token issuers that are trusted, and Roles what their principals may do. Without an issuer, bearer
 	// tokens and user delegation SAS are refused.
 	Issuers []Issuer
@@ -177,7 +180,7 @@ func (c *Config) assembly() (a assembly.Config, err error) {
 		BlobKeepAlive: c.KeepAlive, QueueKeepAlive: c.KeepAlive, TableKeepAlive: c.KeepAlive,
 		NATS: c.NATS.config(), NATSTables: c.NATS.Tables, NATSBlobs: c.NATS.Blobs,
 		Waiting: c.Waiting, Now: c.Now, Log: c.Log, Observe: observer(c.Observe),
-		Faults: c.Faults, Events: c.Events, Metrics: c.Metrics}
+		ManagedAccounts: c.ManagedAccounts, Faults: c.Faults, Events: c.Events, Metrics: c.Metrics}
 	if c.NATS.URL == "" && (c.NATS.Tables || c.NATS.Blobs) {
 		return a, fmt.Errorf("NATS: Tables and Blobs need a URL")
 	}

@@ -26,7 +26,7 @@ var (
 	ErrElsewhere = assembly.ErrElsewhere
 	// ErrClustered means that the data folder is that of one node of a cluster, and not the cluster's state.
 	ErrClustered = assembly.ErrClustered
-	// ErrNotAllowed means that Config does not allow what was asked for: fault rules or events.
+	// ErrNotAllowed means that Config does not allow what was asked for: fault rules, events or changes of accounts.
 	ErrNotAllowed = fmt.Errorf("the server's Config does not allow it")
 )
 
@@ -65,7 +65,7 @@ func (s *Server) Location() string { return s.assembled.Path() }
 // ConnectionString returns the connection string of the development account, whose key is public.
 func (s *Server) ConnectionString() string { return s.assembled.ConnectionString() }
 
-// ConnectionStringOf returns the connection string of an account in Config.Accounts with one of its keys.
+// ConnectionStringOf returns the connection string of an account with one of its keys.
 func (s *Server) ConnectionStringOf(account, key string) string {
 	return s.assembled.ConnectionStringOf(account, key)
 }

@@ -44,8 +44,8 @@ written, and the content of blobs that the newest one has is not read.
 The server is found by --admin-host and --admin-port. Beside accounts with a secret key it asks for
 a token: $LAZULI_BACKUP_TOKEN, which opens nothing else (option backup-token of the server), or
 $LAZULI_ADMIN_TOKEN. A server makes backups by itself with the options --backup-to and
---backup-every. Accounts and their keys are not in a backup: keep the accounts file and the
-configuration too.`,
+--backup-every. Accounts and their keys are not in a backup, except those that were added while the
+server ran (managed-accounts): keep the accounts file and the configuration too.`,
 		Example: `  lazuli backup /mnt/backups --keep 30
   lazuli backup "https://account.blob.core.windows.net/backups?$SAS"
   lazuli backup check /mnt/backups`,

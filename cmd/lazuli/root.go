@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountverb"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
@@ -55,7 +56,7 @@ func newRootCommand(m *Main) *cobra.Command {
 		newDurableCommand(m),
 		newJobsCommand(),
 		newDemoCommand(),
-		newAccountCommand(),
+		accountverb.NewCommand(m.Environ),
 		newBackupCommand(m),
 		newRestoreCommand(),
 		newExportCommand(),

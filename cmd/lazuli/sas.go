@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountverb"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -45,7 +46,7 @@ The account, its key and its address come from a connection string: that of
 ` + strings.Join(connstr.Variables, ", ") + `
 that is set; without one they are those of the development account. --account
 names another account, whose key comes from the accounts file (--accounts-file
-or ` + accountsFileVariable + `) or from AZURE_STORAGE_KEY. There is no flag for a key: other
+or ` + accountverb.FileVariable + `) or from AZURE_STORAGE_KEY. There is no flag for a key: other
 users of the machine can see command lines.`,
 		Example: `  lazuli sas container photos --permissions rl --expiry 8h
   lazuli sas table Employees --permissions r --startpk A --endpk M
@@ -56,7 +57,7 @@ users of the machine can see command lines.`,
 	p.StringVar(&f.account, "account", "", "Storage account (default: that of the connection string)")
 	// No flag for the key, see Long: command lines are visible in the list of processes.
 	p.StringVar(&f.connection, "connection-string", "", "Connection string with the account, its key and its addresses")
-	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountsFileVariable), "Accounts file with the account's key")
+	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountverb.FileVariable), "Accounts file with the account's key")
 	p.IntVar(&f.keyNumber, "key-number", 1, "Key of the account that signs: 1 or 2")
 	p.StringVar(&f.endpoint, "endpoint", "",
 		`Address of the account's service, such as "http://127.0.0.1:10000/devstoreaccount1"`)
@@ -233,7 +234,7 @@ func (f *sasFlags) key() (string, error) {
 	// The file first: who names it wants that account's key, even if a connection string of the environment has another
 	// one.
 	if f.accountsFile != "" {
-		account, err := readAccount(f.accountsFile, f.account)
+		account, err := accountverb.Read(f.accountsFile, f.account)
 		if err != nil {
 			return "", err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountverb"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
@@ -23,7 +24,7 @@ func sasVerb(t *testing.T, args ...string) (string, error) {
 
 // The account, the key and the address come from one connection string.
 func TestSASFromAConnectionString(t *testing.T) {
-	for _, name := range append([]string{"AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT", accountsFileVariable},
+	for _, name := range append([]string{"AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT", accountverb.FileVariable},
 		connstr.Variables...) {
 		t.Setenv(name, "")
 	}
@@ -67,7 +68,7 @@ func TestSASFromAConnectionString(t *testing.T) {
 	want("http://127.0.0.1:18080/shop/photos?", "container", "photos", "--policy", "readers")
 
 	file := filepath.Join(t.TempDir(), "accounts")
-	cmd := newAccountCommand()
+	cmd := accountverb.NewCommand(nil)
 	cmd.SetArgs([]string{"add", "vault", "--file", file})
 	cmd.SetOut(new(bytes.Buffer))
 	if err := cmd.ExecuteContext(t.Context()); err != nil {

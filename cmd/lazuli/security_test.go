@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountverb"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
@@ -37,7 +38,7 @@ func mustRun(t *testing.T, cmd *cobra.Command, args ...string) string {
 
 // clearEnviron keeps the tester's own settings out.
 func clearEnviron(t *testing.T) {
-	for _, name := range []string{accountsFileVariable, "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_KEY",
+	for _, name := range []string{accountverb.FileVariable, "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_KEY",
 		"AZURE_STORAGE_ACCOUNT"} {
 		t.Setenv(name, "")
 	}
@@ -46,7 +47,9 @@ func clearEnviron(t *testing.T) {
 func TestAccountVerbs(t *testing.T) {
 	clearEnviron(t)
 	file := filepath.Join(t.TempDir(), "accounts")
-	account := func(args ...string) string { return mustRun(t, newAccountCommand(), append(args, "--file", file)...) }
+	account := func(args ...string) string {
+		return mustRun(t, accountverb.NewCommand(nil), append(args, "--file", file)...)
+	}
 	account("add", "first")
 	account("add", auth.DevelopmentAccount)
 	info, err := os.Stat(file)
@@ -71,7 +74,7 @@ func TestAccountVerbs(t *testing.T) {
 	if list, err := auth.LoadAccounts(file); err != nil || len(list) != 2 || len(list[1].Keys) != 2 {
 		t.Errorf("accounts %v, %v", list, err)
 	}
-	if _, err := runVerb(t, newAccountCommand(), auth.DevelopmentKey+"\n", "add", "given", "--keys-stdin", "--file",
+	if _, err := runVerb(t, accountverb.NewCommand(nil), auth.DevelopmentKey+"\n", "add", "given", "--keys-stdin", "--file",
 		file); err != nil {
 		t.Error(err)
 	}
@@ -102,11 +105,11 @@ func TestAccountVerbs(t *testing.T) {
 		{"set", "first", "blob-versioning=maybe"}, {"set", "given", "blob-versioning=true"},
 		{"set", "first", "blob-versioning=false", "blob-immutability=true"}, {"unset", "first", "nothing"},
 		{"unset", "first"}} {
-		if out, err := runVerb(t, newAccountCommand(), "", append(bad, "--file", file)...); err == nil {
+		if out, err := runVerb(t, accountverb.NewCommand(nil), "", append(bad, "--file", file)...); err == nil {
 			t.Errorf("%v: %s", bad, out)
 		}
 	}
-	if _, err := runVerb(t, newAccountCommand(), "", "list"); exitCode(err) != exitUsage {
+	if _, err := runVerb(t, accountverb.NewCommand(nil), "", "list"); exitCode(err) != exitUsage {
 		t.Errorf("without a file: %v", err)
 	}
 }
@@ -114,7 +117,7 @@ func TestAccountVerbs(t *testing.T) {
 func TestSASVerb(t *testing.T) {
 	clearEnviron(t)
 	file := filepath.Join(t.TempDir(), "accounts")
-	mustRun(t, newAccountCommand(), "add", "first", "--file", file)
+	mustRun(t, accountverb.NewCommand(nil), "add", "first", "--file", file)
 	for _, tc := range []struct {
 		name string
 		args []string

@@ -12,6 +12,10 @@ func TestMain(m *testing.M) {
 		serveMatrixNode(config)
 		return
 	}
+	if steps := os.Getenv(accountsVariable); steps != "" {
+		killAfterSteps(steps)
+		return
+	}
 	check.MoreParallel(8) // most tests wait, for elections, disks or processes
 	os.Exit(m.Run())
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
@@ -257,6 +258,22 @@ func (s *Server) Events() *events.Manager {
 	return nil
 }
 
+// Accounts adds, changes and removes accounts; nil if [Config] does not allow it, and while the services are closed.
+func (s *Server) Accounts() *accounts.Manager {
+	if open := s.services.Load(); open != nil {
+		return open.accounts
+	}
+	return nil
+}
+
+// writable returns why the operations of this process that are no requests may not write now.
+func (s *Server) writable() error {
+	if s.space.Full() {
+		return ErrDiskFull
+	}
+	return nil
+}
+
 // ConnectionStringOf returns the connection string of an account in Config.Accounts.
 func (s *Server) ConnectionStringOf(account, key string) string {
 	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: s.URL(wire.Blob, account),
@@ -274,7 +291,7 @@ func (s *Server) Ready() error {
 	case s.Clustered() && errors.Is(s.services.Load().nats.Failed(), natsserver.ErrNoRoom):
 		return natsserver.ErrNoRoom
 	case s.space.Full():
-		return errDiskFull
+		return ErrDiskFull
 	}
 	if err := s.space.Failing(); err != nil {
 		return fmt.Errorf("the disk of the data folder refuses writes: %w", err)
@@ -283,8 +300,8 @@ func (s *Server) Ready() error {
 	return errors.Join(open.nats.Healthy(), open.tables.Ready(), open.blobs.Ready(), open.queues.Ready(), open.logsReady())
 }
 
-// errDiskFull is why a server that serves reads and deletes is not ready.
-var errDiskFull = errors.New("the disk of the data folder is full; only reads and deletes are served")
+// ErrDiskFull is why a server that serves reads and deletes is not ready.
+var ErrDiskFull = errors.New("the disk of the data folder is full; only reads and deletes are served")
 
 // Faults returns the rules by which requests fail on purpose, nil if [Config] does not allow them.
 func (s *Server) Faults() *faultrule.Set { return s.faults }

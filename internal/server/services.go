@@ -21,12 +21,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/service"
 	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
 	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
+	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
@@ -36,10 +38,11 @@ var errNotOpen = errors.New("the services are not open")
 
 // services are the three services with their state in one data folder.
 type services struct {
-	tables tables
-	blobs  blobs
-	queues queues
-	events atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
+	tables   tables
+	blobs    blobs
+	queues   queues
+	events   atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
+	accounts *accounts.Manager              // nil without Config.ManagedAccounts
 	// recorder records changes of queues and tables for the event log.
 	recorder *changes.Recorder
 	nats     *natsserver.Server
@@ -171,6 +174,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.awaitConversion(ctx, nats, member); err != nil {
 		return err
 	}
+	if c.ManagedAccounts {
+		o.accounts = accounts.New(accounts.Config{Served: c.Accounts, Now: c.Now, Log: c.Log, Writable: s.writable,
+			Grace: c.AccountGrace})
+	}
 	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, changed: make(chan struct{}, 1)}
 	if s.Clustered() {
 		o.forward = s.newForwarder(nats, member)
@@ -206,6 +213,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		if err := s.startEvents(o, node); err != nil {
 			return fmt.Errorf("start the delivery of events: %w", err)
 		}
+	}
+	if err := s.startAccounts(o); err != nil {
+		return err
 	}
 	// Closed before the services: no other node must be waiting for them.
 	if o.forward != nil {
@@ -257,7 +267,8 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 		svc, err := service.Open(blobsvc.New, &blobhost.Config{Common: common, Path: s.dir.Blobs(),
 			Extents: s.dir.Extents(), Features: features, ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged,
 			Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events,
-			EventLogged: o.wakeEvents, Subscribed: node.Subscribed, Cluster: cluster})
+			EventLogged: o.wakeEvents, Subscribed: node.Subscribed, AccountChanged: o.accountChanged(),
+			Cluster: cluster})
 		if err == nil {
 			o.blobs = blobs{svc, service.Get(svc)}
 		}
@@ -286,6 +297,46 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 	}
 	if o.queues.Service != nil {
 		o.closers = append(o.closers, o.queues.Close)
+	}
+	return err
+}
+
+// accountChanged returns what follows the accounts of the other nodes of a cluster; nil if they are not served.
+func (o *services) accountChanged() func(name string, value []byte) {
+	if o.accounts == nil {
+		return nil
+	}
+	return o.accounts.Follow
+}
+
+// startAccounts makes the process serve the accounts of the data folder. Before it no request is served, so that none
+// is answered as if they did not exist.
+func (s *Server) startAccounts(o *services) error {
+	records := state.NewAccountTable(o.blobs.State.Database())
+	if o.accounts == nil {
+		return s.noteUnserved(o)
+	}
+	err := s.whenElected(context.Background(), func() error {
+		return o.accounts.Start(accounts.Store{Records: records, Follows: s.sharesBlobs(), Contents: contents{records, o.blobs.Service, o.queues.Service, o.tables.Service, o.blobs.State.EventLog(), &o.events},
+			Claim: o.blobs.State.Membership.Claim, Declare: o.blobs.DeclareScopes})
+	})
+	if err != nil {
+		return err
+	}
+	o.closers = append(o.closers, func() error { o.accounts.Stop(); return nil })
+	return nil
+}
+
+// noteUnserved says that the data folder has accounts that are not served.
+func (s *Server) noteUnserved(o *services) error {
+	// The view of a node may not be readable yet, and its peers say the same.
+	if s.sharesBlobs() {
+		return nil
+	}
+	list, err := state.NewAccountTable(o.blobs.State.Database()).List("", "", 1)
+	if err == nil && len(list) > 0 {
+		s.config.Log.Warn("the data folder has accounts that were added while a server ran, and they are not served: set "+
+			"managed-accounts to serve them", "first", list[0].Name)
 	}
 	return err
 }

@@ -140,7 +140,15 @@ func (c *usageCollector) renew() {
 	options :=
 		&azqueue.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: c.s.InProcess()},
 			Retry: policy.RetryOptions{MaxRetries: -1}}}
+	open := c.s.services.Load()
+	if open == nil {
+		return
+	}
 	for _, account := range c.s.config.Accounts.Names() {
+		// Of thousands of accounts most have no queue, and a look costs less than a request.
+		if has, err := open.queues.HasQueues(account); err == nil && !has {
+			continue
+		}
 		client, err := azqueue.NewServiceClientWithNoCredential(c.s.InProcessURL(wire.Queue, account), options)
 		if err != nil {
 			continue
@@ -160,10 +168,8 @@ func (c *usageCollector) renew() {
 	if c.s.config.NATS.URL == "" {
 		c.bytes = folderSize(c.s.dir.Queues())
 	}
-	if open := c.s.services.Load(); open != nil {
-		if n, err := open.queues.State.Database().Size(); err == nil {
-			c.bytes += n
-		}
+	if n, err := open.queues.State.Database().Size(); err == nil {
+		c.bytes += n
 	}
 }
 

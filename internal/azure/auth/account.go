@@ -4,10 +4,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
-	"sort"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -50,6 +52,15 @@ func (Key) String() string { return "**redacted**" }
 // GoString is String, for %#v.
 func (Key) GoString() string { return "**redacted**" }
 
+// Fingerprint identifies the key without showing it, see [Fingerprint].
+func (k Key) Fingerprint() string { return Fingerprint(base64.StdEncoding.EncodeToString(k.secret)) }
+
+// Fingerprint identifies a key in base64 without showing it, in lists and messages.
+func Fingerprint(base64Key string) string {
+	sum := sha256.Sum256([]byte(base64Key))
+	return hex.EncodeToString(sum[:4])
+}
+
 // Equal reports whether two keys are the same.
 func (k Key) Equal(other Key) bool { return hmac.Equal(k.secret, other.secret) }
 
@@ -77,14 +88,17 @@ type Account struct {
 	Keys      []Key
 	Overrides accountprops.Overrides
 
-	blob accountprops.Blob // the process's settings with Overrides applied; set by Replace
+	blob *accountprops.Blob // the process's settings with Overrides applied; set by complete
 }
 
-// Accounts is the set of accounts that a process serves. It may be replaced while requests are served: each request
-// sees one set throughout.
+// Accounts is the set of accounts that a process serves. It may be changed while requests are served. It has two parts:
+// the configured accounts, which are few and are replaced together, and those that are added and removed one by one,
+// of which there may be thousands. A configured account hides an added one of its name.
 type Accounts struct {
 	set      atomic.Pointer[map[string]*Account]
-	defaults accountprops.Blob // immutable
+	added    shards[Account]
+	names    atomic.Pointer[[]string] // of all accounts in order; nil after a change
+	defaults accountprops.Blob        // immutable
 }
 
 // NewAccounts returns a set of accounts. Errors: invalid or duplicate names, accounts without keys, invalid settings.
@@ -98,20 +112,33 @@ func NewManagedAccounts(defaults accountprops.Blob, list ...Account) (*Accounts,
 	return a, a.Replace(list...)
 }
 
-// Replace replaces the set atomically. After an error the old set remains.
+// Replace replaces the configured accounts atomically. After an error the old ones remain.
 func (a *Accounts) Replace(list ...Account) error {
 	if err := CheckAccounts(list...); err != nil {
 		return err
 	}
 	set := make(map[string]*Account, len(list))
 	for _, account := range list {
-		var err error
-		if account.blob, err = account.Overrides.Apply(a.defaults); err != nil {
-			return fmt.Errorf("account %s: %w", account.Name, err)
+		if err := a.complete(&account); err != nil {
+			return err
 		}
 		set[account.Name] = &account
 	}
-	a.set.Store(&set)
+	a.change(func() { a.set.Store(&set) })
+	return nil
+}
+
+// complete sets what an account has of the process's settings.
+func (a *Accounts) complete(account *Account) error {
+	// Of thousands of accounts most have no settings of their own: those share one value.
+	if account.blob = &a.defaults; len(account.Overrides) == 0 {
+		return nil
+	}
+	blob, err := account.Overrides.Apply(a.defaults)
+	if err != nil {
+		return fmt.Errorf("account %s: %w", account.Name, err)
+	}
+	account.blob = &blob
 	return nil
 }
 
@@ -137,30 +164,104 @@ func CheckAccounts(list ...Account) error {
 }
 
 // Get returns the named account, or nil.
-func (a *Accounts) Get(name string) *Account { return (*a.set.Load())[name] }
+func (a *Accounts) Get(name string) *Account {
+	if account := (*a.set.Load())[name]; account != nil {
+		return account
+	}
+	return a.added.get(name)
+}
+
+// Configured reports whether the named account is one of Replace.
+func (a *Accounts) Configured(name string) bool { return (*a.set.Load())[name] != nil }
+
+// ConfiguredNames returns the names of the accounts of Replace, in order.
+func (a *Accounts) ConfiguredNames() []string { return slices.Sorted(maps.Keys(*a.set.Load())) }
 
 // Blob returns the Blob service's settings of an account, which are immutable. An account that is not in the set has
 // the process's settings, so that its background work can complete.
 func (a *Accounts) Blob(name string) *accountprops.Blob {
 	if account := a.Get(name); account != nil {
-		return &account.blob
+		return account.blob
 	}
 	return &a.defaults
 }
 
 // Several reports whether there is more than one account.
-func (a *Accounts) Several() bool { return len(*a.set.Load()) > 1 }
+func (a *Accounts) Several() bool { return len(*a.set.Load())+int(a.added.n.Load()) > 1 }
 
-// Names returns the names of all accounts in order.
+// Names returns the names of all accounts in order. The caller must not change the slice.
 func (a *Accounts) Names() []string {
-	set := *a.set.Load()
-	names := make([]string, 0, len(set))
-	for name := range set {
+	if names := a.names.Load(); names != nil {
+		return *names
+	}
+	a.added.mu.Lock()
+	defer a.added.mu.Unlock()
+	names := make([]string, 0, len(*a.set.Load())+int(a.added.n.Load()))
+	for name := range *a.set.Load() {
 		names = append(names, name)
 	}
-	sort.Strings(names)
+	a.added.each(func(name string) { names = append(names, name) })
+	slices.Sort(names)
+	names = slices.Compact(names)
+	a.names.Store(&names)
 	return names
 }
+
+// Check returns the Blob service's settings that an account would have, or an error if it is invalid with the settings
+// of the process. Errors name no keys.
+func (a *Accounts) Check(account Account) (*accountprops.Blob, error) {
+	if err := CheckAccounts(account); err != nil {
+		return nil, err
+	}
+	err := a.complete(&account)
+	return account.blob, err
+}
+
+// Add adds an account beside the configured ones, or replaces an added one. After an error nothing has changed.
+func (a *Accounts) Add(account Account) (err error) {
+	if account.blob, err = a.Check(account); err != nil {
+		return err
+	}
+	a.change(func() { a.added.put(account.Name, &account) })
+	return nil
+}
+
+// Remove removes an added account, which need not exist.
+func (a *Accounts) Remove(name string) {
+	a.change(func() {
+		if a.added.get(name) != nil {
+			a.added.put(name, nil)
+		}
+	})
+}
+
+// ReplaceAdded replaces all added accounts, at the cost of one change. Accounts that are not valid are left out, with an
+// error for each.
+func (a *Accounts) ReplaceAdded(list ...Account) (refused []error) {
+	all := make(map[string]*Account, len(list))
+	for _, account := range list {
+		var err error
+		if account.blob, err = a.Check(account); err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		all[account.Name] = &account
+	}
+	a.change(func() { a.added.replace(all) })
+	return refused
+}
+
+// change makes a change of the added accounts.
+func (a *Accounts) change(do func()) {
+	a.added.mu.Lock()
+	defer a.added.mu.Unlock()
+	do()
+	// After the change: Names takes the lock too, so it cannot store the names of before.
+	a.names.Store(nil)
+}
+
+// AddedCount returns the number of added accounts.
+func (a *Accounts) AddedCount() int { return int(a.added.n.Load()) }
 
 // Development returns the set with only the development account.
 func Development() *Accounts {

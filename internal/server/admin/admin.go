@@ -16,6 +16,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
@@ -55,6 +56,9 @@ type Options struct {
 	Events func() *events.Manager
 	// EventsElsewhere returns why a node of a cluster has no Events: another node delivers them. Nil on a server alone.
 	EventsElsewhere func() error
+	// Accounts answers below /admin/accounts: the accounts, which callers may add, change and remove. It returns nil while
+	// the services start. Without it the path is refused. It needs Token.
+	Accounts func() *accounts.Manager
 	// Clock answers at /admin/clock; nil is a server on the system's clock.
 	Clock Clock
 	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it
@@ -147,6 +151,13 @@ func NewHandler(o Options) http.Handler {
 	} else {
 		e.Any("/admin/events", refuseEvents)
 		e.Any("/admin/events/*", refuseEvents)
+	}
+	// Its responses have keys: without a token nothing of it is served, whatever the caller of NewHandler asked for.
+	if o.Accounts != nil && o.Token != "" {
+		accountHandler{o.Accounts}.routes(e)
+	} else {
+		e.Any("/admin/accounts", refuseAccounts)
+		e.Any("/admin/accounts/*", refuseAccounts)
 	}
 	if o.Clock != nil {
 		clockHandler{o.Clock}.routes(e)

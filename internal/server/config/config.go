@@ -138,6 +138,8 @@ type Config struct {
 	Accounts []auth.Account
 	// AccountsFile has the accounts instead of Accounts, and is reloaded when it changes. "" for none.
 	AccountsFile string
+	// ManagedAccounts lets accounts be added, changed and removed while the server runs, and kept in the data folder.
+	ManagedAccounts bool
 	// StrictVersion refuses requests whose x-ms-version is not a published service version. Otherwise unknown versions
 	// are treated as the newest known one.
 	StrictVersion bool
@@ -338,6 +340,9 @@ func (c *Config) validateAdmin() error {
 	if c.AdminToken != "" && c.NoAdmin {
 		return errNoAdminToken
 	}
+	if c.ManagedAccounts && c.NoAdmin {
+		return errors.New("managed-accounts are added through the admin listener: it cannot be used with no-admin")
+	}
 	if c.BackupToken != "" && c.NoAdmin {
 		return errors.New("backup-token is for callers of the admin listener: it cannot be used with no-admin")
 	}
@@ -417,7 +422,10 @@ func developmentKey() auth.Key {
 
 // published reports whether all that is served is the development account with its published key: there is nothing
 // that a token could open and that key could not.
-func (c *Config) published() bool {
+func (c *Config) published() bool { return !c.ManagedAccounts && c.developmentAlone() }
+
+// developmentAlone reports whether the only configured account is the development account with its published key.
+func (c *Config) developmentAlone() bool {
 	if c.AccountsFile != "" || len(c.Accounts) != 1 || c.Accounts[0].Name != auth.DevelopmentAccount {
 		return false
 	}
@@ -434,7 +442,7 @@ func anyAddress(host string) bool {
 // Exposed names the services that other machines can reach, for a warning where the published development key opens
 // them; "" if only this machine can.
 func (c *Config) Exposed() string {
-	if !c.published() {
+	if !c.developmentAlone() {
 		return ""
 	}
 	return c.reachable()

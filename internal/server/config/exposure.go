@@ -62,6 +62,8 @@ var doors = []door{
 	// These are about more than the admin listener, which asks for a token in any case.
 	{option: "events", open: ofAdmin(func(c *Config) bool { return c.Events }), at: atAdmin, token: "admin-token",
 		set: always, gives: "subscribes to events"},
+	{option: "managed-accounts", open: ofAdmin(func(c *Config) bool { return c.ManagedAccounts }), at: atAdmin,
+		token: "admin-token", set: always, gives: "changes accounts, and shows their keys"},
 	{option: "roles", open: ofAdmin(func(c *Config) bool { return len(c.Roles.Enabled) > 0 }), at: atAdmin,
 		token: "admin-token", set: always,
 		gives: "searches, and pauses worker roles"},

@@ -9,7 +9,7 @@ import (
 // entry here, and, if it opens something, a row in doors.
 var opens = map[string]string{
 	"admin-ui": "dashboard", "admin-state": "/admin", "faults": "/admin/faults", "test-clock": "/admin/clock",
-	"pprof": "/debug/pprof", "events": "/admin/events",
+	"pprof": "/debug/pprof", "events": "/admin/events", "managed-accounts": "/admin/accounts",
 	"roles": "/workers, /search", "cluster-node": "/admin/cluster", "oauth": "/oauth, forged tokens",
 	"nats-listen": "NATS", "durable": "gRPC",
 
@@ -113,6 +113,11 @@ func TestWhatIsOpenToOthers(t *testing.T) {
 		{[]string{"--durable", "--durable-listen=:4001"}, secret, "durable"},
 		{[]string{"--durable", "--durable-listen=0.0.0.0:4001"}, secret + " LAZULI_DURABLE_TOKEN=x", ""},
 		{[]string{"--durable"}, secret, ""},
+		{[]string{wide, "--managed-accounts"}, published, ""}, // with a token
+		// Accounts with secret keys may be added.
+		{[]string{"--managed-accounts", wide, "--admin-ui=on"}, published, "admin-ui"},
+		{[]string{"--managed-accounts", "--durable", "--durable-listen=0.0.0.0:4001"}, published, "durable"},
+		{[]string{"--managed-accounts", "--no-admin"}, published, "no-admin"},
 	} {
 		_, err := load(t, tc.args, strings.Fields(tc.env), "")
 		if tc.refused == "" && err != nil || tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) {

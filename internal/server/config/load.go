@@ -100,7 +100,7 @@ func Load(s Sources) (*Result, error) {
 		return nil, errors.New("accounts and accounts-file cannot both be set")
 	}
 	r.ServeDataLake = r.Source("dfs-port") != FromDefault || r.Source("dfs-host") != FromDefault ||
-		r.BlobSettings.Hierarchical
+		r.BlobSettings.Hierarchical || r.ManagedAccounts // any of which may have a hierarchical namespace
 	// Before validate, which compares the hosts that services really have.
 	r.complete()
 	if err := r.validate(); err != nil {

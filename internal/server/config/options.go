@@ -69,8 +69,8 @@ var groups = []group{
 			func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
 		text("dfs-host", "", "address", "Address of the Data Lake endpoint, if it differs from that of the Blob service",
 			func(c *Config) *string { return &c.DataLake.Host }, host),
-		port("dfs-port", "Port of the Data Lake endpoint, which is served if it is set or an account has a hierarchical "+
-			"namespace; 0 picks a free port", func(c *Config) *int { return &c.DataLake.Port }),
+		port("dfs-port", "Port of the Data Lake endpoint, which is served if it is set, an account has a hierarchical "+
+			"namespace, or with managed-accounts; 0 picks a free port", func(c *Config) *int { return &c.DataLake.Port }),
 		text("queue-host", "", "address", "Address of the Queue service, if it differs from host",
 			func(c *Config) *string { return &c.Queue.Host }, host),
 		port("queue-port", "Port of the Queue service; 0 picks a free port", func(c *Config) *int { return &c.Queue.Port }),
@@ -93,6 +93,10 @@ var groups = []group{
 		text("accounts-file", "", "file",
 			"File with the accounts, see lazuli account; it is reloaded when it changes and on SIGHUP",
 			func(c *Config) *string { return &c.AccountsFile }, notEmpty),
+		boolean("managed-accounts", "",
+			"Let accounts be added, changed and removed while the server runs, by lazuli account and the admin listener; they "+
+				"are kept in the data folder, beside those of accounts or accounts-file",
+			func(c *Config) *bool { return &c.ManagedAccounts }),
 		boolean("strict-api-version", "",
 			"Refuse requests with an unknown x-ms-version, instead of treating it as the newest known version",
 			func(c *Config) *bool { return &c.StrictVersion }),

@@ -47,6 +47,9 @@ type Config struct {
 	// Subscribed, if set, is called on a node of a cluster after any node has changed an event subscription. It must not
 	// block.
 	Subscribed func()
+	// AccountChanged, if set, is called on a node of a cluster after any node has added, changed or removed an account in
+	// the database; value is nil if it was removed. It must not block.
+	AccountChanged func(name string, value []byte)
 	// ScopeKeys is the file of the keys of the accounts' encryption scopes, which is created when there is one. Without
 	// it, and with Ephemeral, keys last as long as the process.
 	ScopeKeys string
@@ -65,6 +68,9 @@ type Parts struct {
 	// Operations is the operations table without handlers, and LakeOperations that of the dfs endpoint. In the latter,
 	// Comp is the parameter action, and comp where the REST reference has that; Restype is the parameter resource.
 	Operations, LakeOperations []frontend.Row
+	// DeclareScopes creates the keys of an account's encryption scopes that have none, after the account was added or its
+	// settings were changed.
+	DeclareScopes func(account string) error
 	// Clean does all background work but compaction now, for tests.
 	Clean func(context.Context) error
 }

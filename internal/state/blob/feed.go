@@ -3,6 +3,8 @@ package blob
 import (
 	"bytes"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
@@ -80,7 +82,31 @@ func (s Feed) Events(account string, n, size int) (list []record.Event, more boo
 	return list, more, err
 }
 
-func feedStateKey(account string) []byte { return []byte("feed:" + account) }
+var feedStatePrefix = []byte("feed:")
+
+func feedStateKey(account string) []byte { return append(bytes.Clone(feedStatePrefix), account...) }
+
+// Accounts returns the accounts that have a change feed, or events for one, in no order. It costs a step for each of
+// them, and nothing for the others.
+func (s Feed) Accounts() (list []string, err error) {
+	err = s.db.ViewLocal(func(tx *store.Tx) error {
+		seen := map[string]bool{}
+		cur := tx.Cursor(record.MetaBucket)
+		for k, _ := cur.Seek(feedStatePrefix); bytes.HasPrefix(k, feedStatePrefix); k, _ = cur.Next() {
+			seen[string(k[len(feedStatePrefix):])] = true
+		}
+		cur = tx.Cursor(record.ChangesBucket)
+		for k, _ := cur.Seek(nil); k != nil; {
+			account, _, _ := bytes.Cut(k, []byte{0})
+			seen[string(account)] = true
+			// Past all events of the account: their keys have 0x00 after its name.
+			k, _ = cur.Seek(append(bytes.Clone(account), 1))
+		}
+		list = slices.Collect(maps.Keys(seen))
+		return nil
+	})
+	return list, err
+}
 
 // State returns the state of the writer of an account's change feed, as [Feed.Commit] stored it; nil for none.
 func (s Feed) State(account string) (state []byte, err error) {

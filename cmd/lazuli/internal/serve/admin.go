@@ -47,6 +47,9 @@ func (s *serving) adminOptions() admin.Options {
 	if c.Faults {
 		o.Faults = late(b, Backend.Faults)
 	}
+	if c.ManagedAccounts {
+		o.Accounts = late(b, Backend.Accounts)
+	}
 	if c.Events {
 		o.Events = late(b, Backend.Events)
 		// One node delivers events. The others say which one.

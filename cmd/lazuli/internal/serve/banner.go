@@ -20,7 +20,8 @@ import (
 // banner is the text that a server prints when it is ready.
 type banner struct {
 	config   *config.Result
-	accounts []string
+	accounts []string // of the configuration
+	added    int      // accounts that were added while a server ran
 	backend  Backend
 	admin    string // URL, "" for none
 	login    string // URL with the token of the session, "" for none
@@ -75,6 +76,9 @@ func writeBanner(w io.Writer, b banner) {
 	if !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n\n", "Data", dataText(b))
 		writeConnection(&out, b)
+		if b.added > 0 {
+			fmt.Fprintf(&out, "  Accounts that were added while a server ran: %d; lazuli account ls lists them.\n\n", b.added)
+		}
 		if names := c.Exposed(); names != "" {
 			fmt.Fprintf(&out, "  %s other machines can access %s, and the key of the development account is public.\n\n",
 				s.Bold("Note:"), names)

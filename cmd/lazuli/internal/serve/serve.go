@@ -22,6 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
@@ -52,6 +53,9 @@ type Backend interface {
 
 	// Faults are the rules by which requests fail on purpose; nil where they are not allowed.
 	Faults() *faultrule.Set
+
+	// Accounts adds, changes and removes accounts; nil where that is not allowed.
+	Accounts() *accounts.Manager
 
 	// Events delivers the events of accounts; nil where that is not allowed.
 	Events() *events.Manager
@@ -188,7 +192,8 @@ func (s *serving) run(ctx context.Context, start Starter, stdout io.Writer, bega
 		return errors.Join(err, stop(b, c.ShutdownTimeout))
 	}
 	s.backend.set(b)
-	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.Names(), backend: b, admin: s.adminURL,
+	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.ConfiguredNames(), added: s.sec.accounts.AddedCount(),
+		backend: b, admin: s.adminURL,
 		login: s.loginURL(), took: time.Since(began)})
 	notifySystemd("READY=1", s.log)
 	defer s.startBackups(ctx, b)()

@@ -28,6 +28,9 @@ func startStack(ctx context.Context, c *config.Config, sec *Security, o Options)
 		TableKeepAlive: c.Table.KeepAlive,
 		Services:       servedServices(c),
 		Accounts:       sec.accounts,
+
+		ManagedAccounts: c.ManagedAccounts,
+
 		OAuth:          sec.oauth,
 		TLS:            sec.TLS,
 		RequireHTTPS:   c.RequireHTTPS,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
@@ -23,9 +24,20 @@ type AdminCaller func(cmd *cobra.Command, method, path string, body io.Reader) (
 
 // AdminFlags adds --admin-host and --admin-port to cmd and its subcommands. Paths of requests are relative to path.
 func AdminFlags(environ []string, cmd *cobra.Command, path string) AdminCaller {
-	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
+	names := []string{"admin-host", "admin-port"}
+	config.AddFlags(cmd.PersistentFlags(), names...)
 	return func(cmd *cobra.Command, method, rest string, body io.Reader) ([]byte, error) {
-		to, err := Admin(environ, cmd)
+		// A set of its own: other flags of the verb may have the name of an option and another meaning, such as --key.
+		flags := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+		config.AddFlags(flags, names...)
+		for _, name := range names {
+			if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+				if err := flags.Set(name, f.Value.String()); err != nil {
+					return nil, console.Usage(err)
+				}
+			}
+		}
+		to, err := adminOf(config.Sources{Flags: flags, Environ: environ})
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +53,11 @@ type AdminListener struct {
 
 // Admin returns the admin listener that the command's flags and the environment name.
 func Admin(environ []string, cmd *cobra.Command) (AdminListener, error) {
-	c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: environ})
+	return adminOf(config.Sources{Flags: cmd.Flags(), Environ: environ})
+}
+
+func adminOf(s config.Sources) (AdminListener, error) {
+	c, err := config.Load(s)
 	if err != nil {
 		return AdminListener{}, console.Usage(err)
 	}

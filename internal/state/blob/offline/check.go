@@ -49,6 +49,7 @@ type CheckOptions struct {
 //   - every directory and file of a tree is where its record says, in a directory that exists, or is to be removed, or
 //     can be restored, and no directory is its own ancestor;
 //   - the counter of numbers is past those that records have;
+//   - accounts that were added while the server runs have keys, or are being removed;
 //   - pending copies have a job, and jobs a blob that waits;
 //   - pending records count the uncommitted blocks, whose ids are of one length;
 //   - the tag index has the blobs with tags and no others, the list of deleted blobs the deleted and no others;
@@ -186,6 +187,16 @@ func (c *checker) records() error {
 		binary.BigEndian.Uint64(v) <= c.newest) {
 		c.errorf("the counter of numbers is behind %d", c.newest)
 	}
+	c.each(record.MetaBucket, func(k, v []byte) error {
+		name, ok := record.ParseAccountKey(k)
+		if !ok {
+			return nil
+		}
+		if _, err := record.DecodeAccount(v); err != nil {
+			return fmt.Errorf("account %q: %w", name, err)
+		}
+		return nil
+	})
 	c.each(record.TagsBucket, c.tag)
 	c.each(record.DeletedBlobsBucket, c.deleted)
 	return nil

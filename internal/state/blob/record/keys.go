@@ -31,6 +31,7 @@ import (
 //	            'p' account 0x00 name 0x00                   its progress
 //	accounts    account                                      service properties
 //	meta        name                                         counters
+//	            "account:" account                           Account: one that was added while the server runs
 //
 // Numbers are big-endian, so that byte order is numeric order. 0x00 is below every character that a name may have:
 // the order of keys is the order of names by UTF-8 bytes, and within one name the order of slots. A slot is the time of

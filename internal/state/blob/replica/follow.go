@@ -16,6 +16,8 @@ import (
 type Follower struct {
 	// Properties is called after the service properties of an account changed; value is nil if they were removed.
 	Properties func(account string, value []byte)
+	// Account is called after an account was added, changed or removed; value is nil if it was removed.
+	Account func(name string, value []byte)
 	// Written is called after a blob was created or written in a container for which this node has called
 	// [Node.Watch]; with "" after something was written in any tree.
 	Written func(account, container, blob string)
@@ -171,6 +173,9 @@ func (s *Node) followMeta(w store.Write) {
 	}
 	if id, ok := bytes.CutPrefix(w.Key, scopeKeyPrefix); ok && !w.Deleted() {
 		_ = s.scopes.Learn(string(id), w.Value) // a key of wrong length is reported at the next start
+	}
+	if name, ok := record.ParseAccountKey(w.Key); ok && s.cluster.Follower.Account != nil {
+		s.cluster.Follower.Account(name, bytes.Clone(w.Value))
 	}
 	s.followOwner(w)
 	if node, ok := bytes.CutPrefix(w.Key, nodePrefix); ok {

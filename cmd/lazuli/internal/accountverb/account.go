@@ -1,9 +1,7 @@
-package main
+package accountverb
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,35 +14,51 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// accountsFileVariable names the accounts file where no flag does.
-const accountsFileVariable = "LAZULI_ACCOUNTS_FILE"
+// FileVariable names the accounts file where no flag does.
+const FileVariable = "LAZULI_ACCOUNTS_FILE"
 
-// newAccountCommand makes `lazuli account`.
-func newAccountCommand() *cobra.Command {
-	var file string
+// NewCommand makes `lazuli account`. environ is the environment, for the admin listener.
+func NewCommand(environ []string) *cobra.Command {
+	var at accountPlace
 	cmd := &cobra.Command{
 		Use:   "account",
-		Short: "List, add, set, rotate and remove the storage accounts of an accounts file",
-		Long: `Edits an accounts file, which has one line "name:key1[:key2] [setting=value ...]" for
-each storage account and is readable only by its owner. A server that was started
-with the file applies changes within seconds, without a restart.
+		Short: "List, add, set, rotate and remove storage accounts, in a running server or an accounts file",
+		Long: `With --server, changes the accounts of a running server that was started with
+--managed-accounts: they are kept in its data folder, and in a cluster every node
+has them. LAZULI_ADMIN_TOKEN is the token of its admin listener.
+
+With --file, edits an accounts file, which has one line "name:key1[:key2]
+[setting=value ...]" for each storage account and is readable only by its owner. A
+server that was started with the file applies changes within seconds, without a
+restart.
 
 To rotate keys without downtime: switch clients to key 2, rotate key 1, switch
 clients to key 1, rotate key 2.`,
 	}
-	cmd.PersistentFlags().StringVar(&file, "file", os.Getenv(accountsFileVariable),
-		"Accounts file; "+accountsFileVariable+" has the same meaning")
-	cmd.AddCommand(newAccountList(&file), newAccountAdd(&file), newAccountSet(&file), newAccountUnset(&file),
-		newAccountRotate(&file), newAccountRemove(&file), newAccountShow(&file))
+	at.ask = target.AdminFlags(environ, cmd, "/admin/accounts")
+	cmd.PersistentFlags().StringVar(&at.file, "file", os.Getenv(FileVariable),
+		"Accounts file; "+FileVariable+" has the same meaning")
+	cmd.PersistentFlags().BoolVar(&at.server, "server", false,
+		"The accounts of a running server, at the address of --admin-host and --admin-port")
+	cmd.AddCommand(newList(&at), newAdd(&at), newSet(&at), newUnset(&at),
+		newRotate(&at), newRemove(&at), newShow(&at))
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if at.server && cmd.Flags().Changed("file") {
+			return console.Usagef("--server and --file exclude each other")
+		}
+		return nil
+	}
 	return cmd
 }
 
-var errNoAccountsFile = console.Usagef("name the accounts file with --file or " + accountsFileVariable)
+var errNoAccountsFile = console.Usagef("say where the accounts are: --server, or an accounts file by --file or " +
+	FileVariable)
 
 func readAccounts(file string) ([]auth.StoredAccount, error) {
 	if file == "" {
@@ -53,8 +67,8 @@ func readAccounts(file string) ([]auth.StoredAccount, error) {
 	return auth.ReadAccountsFile(file)
 }
 
-// readAccount reads one account of the file.
-func readAccount(file, name string) (auth.StoredAccount, error) {
+// Read reads one account of an accounts file.
+func Read(file, name string) (auth.StoredAccount, error) {
 	list, err := readAccounts(file)
 	if err != nil {
 		return auth.StoredAccount{}, err
@@ -87,13 +101,7 @@ func editAccount(file, name string, edit func(list []auth.StoredAccount, i int) 
 	})
 }
 
-// fingerprint identifies a key without showing it.
-func fingerprint(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:4])
-}
-
-func newAccountList(file *string) *cobra.Command {
+func newList(at *accountPlace) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
@@ -102,11 +110,14 @@ func newAccountList(file *string) *cobra.Command {
 	}
 	output := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		accounts, err := readAccounts(*file)
+		if at.server {
+			return at.of(cmd).list(output("NAME", "STATE", "KEYS AND SETTINGS"))
+		}
+		accounts, err := readAccounts(at.file)
 		if err != nil {
 			return err
 		}
-		out := output().Or("%s has no accounts; lazuli account create NAME adds one", *file)
+		out := output().Or("%s has no accounts; lazuli account create NAME adds one", at.file)
 		for _, a := range accounts {
 			row := struct {
 				Name     string   `json:"name"`
@@ -117,8 +128,8 @@ func newAccountList(file *string) *cobra.Command {
 			// Fingerprints, never keys: this output ends in terminals' logs and bug reports, and a fingerprint is enough to
 			// compare.
 			for i, k := range a.Keys {
-				row.Keys = append(row.Keys, fingerprint(k))
-				text += fmt.Sprintf("key%d=%s  ", i+1, fingerprint(k))
+				row.Keys = append(row.Keys, auth.Fingerprint(k))
+				text += fmt.Sprintf("key%d=%s  ", i+1, auth.Fingerprint(k))
 			}
 			err = errors.Join(err, out.Add(row, a.Name, text+row.Settings))
 		}
@@ -127,7 +138,7 @@ func newAccountList(file *string) *cobra.Command {
 	return cmd
 }
 
-func newAccountAdd(file *string) *cobra.Command {
+func newAdd(at *accountPlace) *cobra.Command {
 	var stdin, hierarchical bool
 	cmd := &cobra.Command{
 		Use:     "create NAME",
@@ -146,7 +157,7 @@ lines. There is no flag for keys: other users of the machine can see command lin
 		if !wire.AccountName(name) {
 			return console.Usagef("account name %q must have 3 to 24 lower-case letters and digits", name)
 		}
-		if *file == "" {
+		if at.file == "" && !at.server {
 			return errNoAccountsFile
 		}
 		// Before the file is locked: keys from standard input may take as long as a person types.
@@ -154,7 +165,13 @@ lines. There is no flag for keys: other users of the machine can see command lin
 		if err != nil {
 			return err
 		}
-		err = auth.EditAccountsFile(*file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
+		if at.server {
+			if err := at.of(cmd).add(name, keys, hierarchical); err != nil {
+				return err
+			}
+			return output(accountRow{Name: name}, "added %s", name)
+		}
+		err = auth.EditAccountsFile(at.file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
 			// Inside the edit, which has the lock: two commands at once must not both find the name free.
 			if indexOf(list, name) >= 0 {
 				return nil, fmt.Errorf("account %s exists; rotate its keys with: lazuli account rotate %s", name, name)
@@ -171,7 +188,7 @@ lines. There is no flag for keys: other users of the machine can see command lin
 		if err != nil {
 			return err
 		}
-		return output(accountRow{Name: name, File: *file}, "added %s to %s", name, *file)
+		return output(accountRow{Name: name, File: at.file}, "added %s to %s", name, at.file)
 	}
 	cmd.Flags().BoolVar(&stdin, "keys-stdin", false, "Read one or two keys from standard input")
 	cmd.Flags().BoolVar(&hierarchical, "hierarchical-namespace", false,
@@ -182,7 +199,7 @@ lines. There is no flag for keys: other users of the machine can see command lin
 // accountRow is the JSON of what was done to an account of a file.
 type accountRow struct {
 	Name string `json:"name"`
-	File string `json:"file"`
+	File string `json:"file,omitempty"` // "" in a running server
 	Key  int    `json:"key,omitempty"`
 	// Fingerprint is that of the new key.
 	Fingerprint string `json:"fingerprint,omitempty"`
@@ -215,7 +232,7 @@ func newKeys(name string, stdin bool, in io.Reader) ([]string, error) {
 	return keys, nil
 }
 
-func newAccountRotate(file *string) *cobra.Command {
+func newRotate(at *accountPlace) *cobra.Command {
 	var which int
 	cmd := &cobra.Command{
 		Use:   "rotate NAME --key 1|2",
@@ -223,15 +240,23 @@ func newAccountRotate(file *string) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	output := console.LineOutput(cmd)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if which != 1 && which != 2 {
 			return console.Usagef("give the key to replace: --key 1 or --key 2")
+		}
+		if at.server {
+			fingerprint, err := at.of(cmd).rotate(args[0], which)
+			if err != nil {
+				return err
+			}
+			return output(accountRow{args[0], "", which, fingerprint}, "replaced key %d of %s; its fingerprint is %s", which,
+				args[0], fingerprint)
 		}
 		key, _, err := auth.GenerateKey()
 		if err != nil {
 			return err
 		}
-		err = editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
+		err = editAccount(at.file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
 			// An account made with one key gets its second one this way; the first stays valid until clients have moved over.
 			if which > len(list[i].Keys) {
 				list[i].Keys = append(list[i].Keys, key)
@@ -243,46 +268,66 @@ func newAccountRotate(file *string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output(accountRow{args[0], *file, which, fingerprint(key)},
-			"replaced key %d of %s; its fingerprint is %s", which, args[0], fingerprint(key))
+		return output(accountRow{args[0], at.file, which, auth.Fingerprint(key)},
+			"replaced key %d of %s; its fingerprint is %s", which, args[0], auth.Fingerprint(key))
 	}
 	cmd.Flags().IntVar(&which, "key", 0, "Which key to replace: 1 or 2")
 	return cmd
 }
 
-func newAccountRemove(file *string) *cobra.Command {
+func newRemove(at *accountPlace) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm NAME",
 		Aliases: []string{"remove"},
-		Short:   "Remove an account from the file; its data stays in the data folder",
+		Short:   "Remove an account; from a file, its data stays in the data folder",
 		Args:    cobra.ExactArgs(1),
-		Example: "  lazuli account rm team --yes",
+		Example: "  lazuli account rm team --file accounts --yes\n  lazuli account rm team --server --delete-data --yes",
 	}
 	confirm := console.Confirmation(cmd)
+	deleteData := cmd.Flags().Bool("delete-data", false,
+		"with --server, delete what the account has; without it, an account that has data is not removed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, err := readAccount(*file, args[0]); err != nil {
+		if at.server {
+			what := "whose keys are then lost"
+			if *deleteData {
+				what = "with all of its data"
+			}
+			if err := confirm(fmt.Sprintf("Remove the account %s, %s?", args[0], what)); err != nil {
+				return err
+			}
+			if err := at.of(cmd).remove(args[0], *deleteData); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "removed %s; the name is free again in a minute\n", args[0])
+			return err
+		}
+		// Refused and not ignored: the data would be thought to be gone.
+		if *deleteData {
+			return console.Usagef("--delete-data goes with --server: the data of an account in a file stays")
+		}
+		if _, err := Read(at.file, args[0]); err != nil {
 			return err
 		}
 		if err := confirm(fmt.Sprintf("Remove the account %s, whose keys are then lost?", args[0])); err != nil {
 			return err
 		}
-		err := editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
+		err := editAccount(at.file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
 			return slices.Delete(list, i, i+1), nil
 		})
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", args[0], *file)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", args[0], at.file)
 		return err
 	}
 	return cmd
 }
 
-func newAccountShow(file *string) *cobra.Command {
+func newShow(at *accountPlace) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print the keys of an account, or its connection string, which are secrets",
-		Example: `  lazuli account show team
+		Example: `  lazuli account show team --server
   export AZURE_STORAGE_CONNECTION_STRING="$(lazuli account show team --connection-string --host store.example --https)"`,
 		Args: cobra.ExactArgs(1),
 	}
@@ -296,7 +341,11 @@ func newAccountShow(file *string) *cobra.Command {
 	}
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		account, err := readAccount(*file, args[0])
+		read := func() (auth.StoredAccount, error) { return Read(at.file, args[0]) }
+		if at.server {
+			read = func() (auth.StoredAccount, error) { return at.of(cmd).keys(args[0]) }
+		}
+		account, err := read()
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package main
+package accountverb
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func settingsHelp() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func newAccountSet(file *string) *cobra.Command {
+func newSet(at *accountPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set NAME SETTING=VALUE ...",
 		Short: "Set settings of an account, which override the server's",
@@ -39,7 +39,14 @@ these ("az storage account blob-service-properties update").
 			if err != nil {
 				return console.Usage(err)
 			}
-			return editSettings(cmd, *file, args[0], func(o accountprops.Overrides) (accountprops.Overrides, error) {
+			if at.server {
+				wanted := map[string]*string{}
+				for _, s := range asked {
+					wanted[s.Name] = &s.Value
+				}
+				return setOfServer(cmd, at, args[0], wanted)
+			}
+			return editSettings(cmd, at.file, args[0], func(o accountprops.Overrides) (accountprops.Overrides, error) {
 				for _, s := range asked {
 					if o, err = o.With(s.Name, s.Value); err != nil {
 						return nil, err
@@ -51,7 +58,7 @@ these ("az storage account blob-service-properties update").
 	}
 }
 
-func newAccountUnset(file *string) *cobra.Command {
+func newUnset(at *accountPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "unset NAME SETTING ...",
 		Short: "Remove settings of an account, so that the server's apply",
@@ -62,7 +69,14 @@ func newAccountUnset(file *string) *cobra.Command {
 					return console.Usage(err)
 				}
 			}
-			return editSettings(cmd, *file, args[0], func(o accountprops.Overrides) (_ accountprops.Overrides, err error) {
+			if at.server {
+				unset := map[string]*string{}
+				for _, name := range args[1:] {
+					unset[name] = nil
+				}
+				return setOfServer(cmd, at, args[0], unset)
+			}
+			return editSettings(cmd, at.file, args[0], func(o accountprops.Overrides) (_ accountprops.Overrides, err error) {
 				for _, name := range args[1:] {
 					if o, err = o.Without(name); err != nil {
 						return nil, err
@@ -88,10 +102,23 @@ func editSettings(cmd *cobra.Command, file, name string,
 	if err != nil {
 		return err
 	}
+	return printSettings(cmd, name, now)
+}
+
+// setOfServer is editSettings for an account of a running server; nil unsets a setting.
+func setOfServer(cmd *cobra.Command, at *accountPlace, name string, settings map[string]*string) error {
+	now, err := at.of(cmd).set(name, settings)
+	if err != nil {
+		return err
+	}
+	return printSettings(cmd, name, now)
+}
+
+func printSettings(cmd *cobra.Command, name string, now accountprops.Overrides) error {
 	text := now.String()
 	if text == "" {
 		text = "no settings"
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", name, text)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", name, text)
 	return err
 }

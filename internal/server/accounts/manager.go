@@ -1,0 +1,235 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// MaxAccounts bounds the accounts that are added while the server runs.
+const MaxAccounts = 200_000
+
+// Config configures a [Manager]. All fields but Grace are required.
+type Config struct {
+	// Served is the set that requests ask.
+	Served *auth.Accounts
+	// Now is the clock of the services.
+	Now func() time.Time
+	// Log is for messages that a person should see. No key is in them.
+	Log *slog.Logger
+	// Writable returns why changes are refused: a full disk. Nil is the usual case.
+	Writable func() error
+	// Grace is the time that a removed account's name is not free; 0 is a minute.
+	Grace time.Duration
+}
+
+// Store is what a [Manager] needs of the services.
+type Store struct {
+	// Records has the records of the accounts.
+	Records blob.AccountTable
+	// Follows is set on a node of a cluster, which calls [Manager.Follow] for every change.
+	Follows bool
+	// Contents are the data of accounts.
+	Contents Contents
+	// Claim reports whether this process ends the accounts that were removed; of a cluster one node does.
+	Claim func(now time.Time) (bool, error)
+	// Declare creates the keys of an account's encryption scopes that have none.
+	Declare func(account string) error
+}
+
+// Contents are the data of accounts in all services.
+type Contents interface {
+	// Has returns what an account has, in a word such as "containers"; "" for nothing.
+	Has(account string) (string, error)
+	// Delete deletes everything that an account has, its service properties and event subscriptions included. It can be
+	// called again after a failure.
+	Delete(ctx context.Context, account string) error
+}
+
+// Manager adds, changes and removes accounts. Its methods are safe for concurrent use.
+type Manager struct {
+	Config
+	store Store
+
+	// changing has a lock for each of some groups of names, held while an account of the group is changed on a server
+	// alone, so that the set is changed in the order of the records. Changes of different accounts share a sync.
+	changing [64]sync.Mutex
+
+	mu sync.Mutex // guards what follows
+	// pending has what was changed while the records are read at the start; nil afterwards.
+	pending  map[string][]byte
+	removing map[string]record.Account // accounts that were removed and have a record
+
+	ending  sync.Mutex             // held while removed accounts are ended
+	emptied map[string]ticks.Ticks // the removals whose data this process has deleted once; guarded by ending
+
+	wake chan struct{}
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// New returns a Manager that takes note of changes. Start it.
+func New(c Config) *Manager {
+	if c.Grace == 0 {
+		c.Grace = time.Minute
+	}
+	return &Manager{Config: c, pending: map[string][]byte{}, removing: map[string]record.Account{},
+		emptied: map[string]ticks.Ticks{},
+		wake:    make(chan struct{}, 1), stop: func() {}}
+}
+
+// pageOfRecords is the number of records that are read at once at the start.
+const pageOfRecords = 1000
+
+// Start reads the accounts and makes the set have them, and ends removed accounts from now on.
+func (m *Manager) Start(s Store) error {
+	m.store = s
+	records := map[string]blob.StoredAccount{}
+	for after, more := "", true; more; {
+		page, err := s.Records.List("", after, pageOfRecords)
+		if err != nil {
+			return fmt.Errorf("reading the accounts: %w", err)
+		}
+		for _, a := range page {
+			records[a.Name], after = a, a.Name
+		}
+		more = len(page) == pageOfRecords
+	}
+	m.load(records)
+	ctx, cancel := context.WithCancel(context.Background())
+	m.stop = cancel
+	m.done.Go(func() { m.endRemoved(ctx) })
+	return nil
+}
+
+// load makes the set have the accounts of the records. What was followed meanwhile is newer than what was read.
+func (m *Manager) load(records map[string]blob.StoredAccount) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, value := range m.pending {
+		if value == nil {
+			delete(records, name)
+			continue
+		}
+		a, err := record.DecodeAccount(value)
+		records[name] = blob.StoredAccount{Name: name, Account: a, Err: err}
+	}
+	m.pending = nil
+	list := make([]auth.Account, 0, len(records))
+	for a := range maps.Values(records) {
+		if account, served := m.read(a); served {
+			list = append(list, account)
+		}
+	}
+	for _, err := range m.Served.ReplaceAdded(list...) {
+		m.Log.Error("an account that was added cannot be served", "err", err)
+	}
+	if len(list) > 0 {
+		m.Log.Info("accounts are read from the data folder", "accounts", len(list))
+	}
+}
+
+// read converts a record and notes whether its account is being removed. served is false if it cannot be served.
+// m.mu is held.
+func (m *Manager) read(a blob.StoredAccount) (account auth.Account, served bool) {
+	delete(m.removing, a.Name)
+	if a.Err == nil && a.Removed != 0 {
+		m.removing[a.Name] = a.Account
+		m.Wake()
+		return account, false
+	}
+	account, err := accountOf(a)
+	if err != nil {
+		m.Log.Error("an account that was added cannot be served", "account", a.Name, "err", err)
+	}
+	return account, err == nil
+}
+
+// accountOf converts a record.
+func accountOf(a blob.StoredAccount) (auth.Account, error) {
+	if a.Err != nil {
+		return auth.Account{}, fmt.Errorf("%w: %w", ErrUnreadable, a.Err)
+	}
+	overrides, err := accountprops.ParseOverrides(strings.Fields(a.Settings))
+	if err != nil {
+		return auth.Account{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return auth.StoredAccount{Name: a.Name, Keys: a.Keys, Overrides: overrides}.Account()
+}
+
+// Follow takes note of a change of a record; value is nil if it was removed. A node of a cluster calls it in the order
+// of the log. It does not block.
+func (m *Manager) Follow(name string, value []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pending != nil {
+		m.pending[name] = value
+		return
+	}
+	if value == nil {
+		delete(m.removing, name)
+		m.Served.Remove(name)
+		return
+	}
+	decoded, err := record.DecodeAccount(value)
+	account, served := m.read(blob.StoredAccount{Name: name, Account: decoded, Err: err})
+	if served {
+		if err = m.Served.Add(account); err == nil {
+			return
+		}
+		m.Log.Error("an account that was added cannot be served", "account", name, "err", err)
+	}
+	// What cannot be served must not be served as it was before: its keys may have been replaced.
+	m.Served.Remove(name)
+}
+
+// Wake asks for a look at the removed accounts.
+func (m *Manager) Wake() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Stop ends the background work. The set stays as it is.
+func (m *Manager) Stop() {
+	m.stop()
+	m.done.Wait()
+}
+
+var nameSeed = maphash.MakeSeed()
+
+// change replaces the record of an account, see [blob.AccountTable.ChangeStored], and makes the set follow.
+func (m *Manager) change(name string,
+	change func(old *blob.StoredAccount) (*record.Account, error)) error {
+	if m.store.Follows {
+		return m.store.Records.ChangeStored(name, change)
+	}
+	lock := &m.changing[maphash.String(nameSeed, name)%uint64(len(m.changing))]
+	lock.Lock()
+	defer lock.Unlock()
+	var value []byte
+	err := m.store.Records.ChangeStored(name, func(old *blob.StoredAccount) (*record.Account, error) {
+		value = nil
+		next, err := change(old)
+		if next != nil {
+			value = next.Encode()
+		}
+		return next, err
+	})
+	if err == nil {
+		m.Follow(name, value)
+	}
+	return err
+}
