@@ -24,7 +24,7 @@ var (
 
 // manager returns the accounts that can be changed.
 func (s *Server) manager() (*managed.Manager, error) {
-	if m := s.assembled.Accounts(); m != nil {
+	if m := s.assembled.AccountManager(); m != nil {
 		return m, nil
 	}
 	return nil, ErrNotAllowed

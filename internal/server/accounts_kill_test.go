@@ -50,7 +50,7 @@ func killAfterSteps(text string) {
 	fail(err)
 	var keys []string
 	for i, step := range []func() error{
-		func() error { keys, err = s.Accounts().Add("shop", nil, nil); return err },
+		func() error { keys, err = s.AccountManager().Add("shop", nil, nil); return err },
 		func() error {
 			blobs, err := azblob.NewClientFromConnectionString(s.ConnectionStringOf("shop", keys[0]), nil)
 			fail(err)
@@ -64,12 +64,12 @@ func killAfterSteps(text string) {
 			return err
 		},
 		func() error {
-			_, err := s.Accounts().Rotate("shop", 1)
+			_, err := s.AccountManager().Rotate("shop", 1)
 			fail(err)
-			keys, err = s.Accounts().Keys("shop")
+			keys, err = s.AccountManager().Keys("shop")
 			return err
 		},
-		func() error { return s.Accounts().Remove("shop", true) },
+		func() error { return s.AccountManager().Remove("shop", true) },
 	} {
 		if i == c.Steps {
 			break
@@ -103,7 +103,7 @@ func TestAccountsKilledBetweenSteps(t *testing.T) {
 				if got := allowed(t, s, "shop", printed[2][0]); got != "no" {
 					t.Errorf("the keys of the removed account: %s", got)
 				}
-				keys, err := s.Accounts().Add("shop", nil, nil)
+				keys, err := s.AccountManager().Add("shop", nil, nil)
 				check.OK(t, err)
 				if found := newTenant(t, s.ConnectionStringOf("shop", keys[0])).has(t, "goods"); found != "" {
 					t.Errorf("the next account of the name has %q", found)

@@ -68,7 +68,7 @@ func allowed(t *testing.T, s *Server, account, key string) string {
 func TestAddedAccountInAllServices(t *testing.T) {
 	t.Parallel()
 	s := startManaged(t, Config{})
-	m := s.Accounts()
+	m := s.AccountManager()
 	keys, err := m.Add("shop", nil, nil)
 	check.OK(t, err)
 	if len(keys) != 2 || keys[0] == keys[1] || len(keys[0]) != 88 { // 64 bytes in base64
@@ -138,7 +138,7 @@ func accountSAS(t *testing.T, s *Server, account, key string) func() string {
 func TestAddedAccountErrors(t *testing.T) {
 	t.Parallel()
 	s := startManaged(t, Config{})
-	m := s.Accounts()
+	m := s.AccountManager()
 	_, err := m.Add("shop", nil, nil)
 	check.OK(t, err)
 	short := "AAAA"
@@ -204,7 +204,7 @@ func TestAddedAccountErrors(t *testing.T) {
 func TestAddedAccountSettings(t *testing.T) {
 	t.Parallel()
 	s := startManaged(t, Config{})
-	m := s.Accounts()
+	m := s.AccountManager()
 	keys, err := m.Add("shop", nil, accounts.Settings{"encryption-scopes": "one", "blob-versioning": "true"})
 	check.OK(t, err)
 	x := newTenant(t, s.ConnectionStringOf("shop", keys[0]))
@@ -249,7 +249,7 @@ func TestConcurrentAdds(t *testing.T) {
 		wait.Go(func() {
 			for i := range names {
 				name := fmt.Sprintf("account%d", i)
-				keys, err := s.Accounts().Add(name, nil, nil)
+				keys, err := s.AccountManager().Add(name, nil, nil)
 				switch {
 				case err == nil:
 					mu.Lock()
@@ -271,10 +271,10 @@ func TestConcurrentAdds(t *testing.T) {
 		t.Fatalf("%d accounts were added, %d are there", len(first), s.config.Accounts.AddedCount())
 	}
 	for after, n := "", 0; ; {
-		page, more, err := s.Accounts().List("account", after, 7)
+		page, more, err := s.AccountManager().List("account", after, 7)
 		check.OK(t, err)
 		for _, a := range page {
-			keys, err := s.Accounts().Keys(a.Name)
+			keys, err := s.AccountManager().Keys(a.Name)
 			if err != nil || keys[0] != first[a.Name] {
 				t.Errorf("%s has other keys: %v", a.Name, err)
 			}
@@ -294,7 +294,7 @@ func TestConcurrentAdds(t *testing.T) {
 func gone(t *testing.T, s *Server, account string) {
 	t.Helper()
 	check.Eventually(t, func() bool {
-		_, err := s.Accounts().Get(account)
+		_, err := s.AccountManager().Get(account)
 		return errors.Is(err, accounts.ErrNotFound)
 	}, "nothing is left of the account")
 }
@@ -304,21 +304,21 @@ func TestRemovalWithoutDataDeletesNothing(t *testing.T) {
 	t.Parallel()
 	clk := clock.New(0)
 	s := startManaged(t, Config{Now: clk.Now, ClientsNow: time.Now})
-	keys, err := s.Accounts().Add("shop", nil, nil)
+	keys, err := s.AccountManager().Add("shop", nil, nil)
 	check.OK(t, err)
-	check.OK(t, s.Accounts().Remove("shop", false))
+	check.OK(t, s.AccountManager().Remove("shop", false))
 	if got := allowed(t, s, "shop", keys[0]); got != "no" {
 		t.Errorf("removed: %s", got)
 	}
 	// As a request that was authorized before the removal does it.
 	late := late(t, s, "shop")
 	clk.Advance(2 * time.Minute)
-	s.Accounts().Wake()
+	s.AccountManager().Wake()
 	check.Eventually(t, func() bool { return allowed(t, s, "shop", keys[0]) == "ok" }, "the account is served again")
 	late()
-	check.OK(t, s.Accounts().Remove("shop", true))
+	check.OK(t, s.AccountManager().Remove("shop", true))
 	clk.Advance(2 * time.Minute)
-	s.Accounts().Wake()
+	s.AccountManager().Wake()
 	gone(t, s, "shop")
 }
 
@@ -345,9 +345,9 @@ func TestConfiguredAccountHidesAddedOne(t *testing.T) {
 	dir := t.TempDir()
 	clk := clock.New(0)
 	s := startManaged(t, Config{Location: dir, AccountGrace: time.Hour, Now: clk.Now, ClientsNow: time.Now})
-	keys, err := s.Accounts().Add("other", nil, nil)
+	keys, err := s.AccountManager().Add("other", nil, nil)
 	check.OK(t, err)
-	check.OK(t, s.Accounts().Remove("other", true))
+	check.OK(t, s.AccountManager().Remove("other", true))
 	check.OK(t, s.Stop(context.Background()))
 	key, err := auth.ParseKey(otherKey)
 	check.OK(t, err)
@@ -357,14 +357,14 @@ func TestConfiguredAccountHidesAddedOne(t *testing.T) {
 	x := newTenant(t, s.ConnectionStringOf("other", otherKey))
 	x.fill(t, "goods")
 	clk.Advance(2 * time.Hour)
-	check.OK(t, s.Accounts().End(t.Context()))
+	check.OK(t, s.AccountManager().End(t.Context()))
 	if found := x.has(t, "goods"); found != "bqt" {
 		t.Errorf("of the configured account there is %q", found)
 	}
 	if got := allowed(t, s, "other", keys[0]); got != "no" {
 		t.Errorf("the key of the added account: %s", got)
 	}
-	if list, _, err := s.Accounts().List("", "", 10); err != nil || len(list) != 1 ||
+	if list, _, err := s.AccountManager().List("", "", 10); err != nil || len(list) != 1 ||
 		list[0].Source != accounts.FromConfiguration {
 		t.Errorf("the accounts are %+v, %v", list, err)
 	}
@@ -377,11 +377,11 @@ func TestAddedKeysAreSecret(t *testing.T) {
 	log := &testlog.Buffer{}
 	s := startManaged(t, Config{Location: dir, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{
 		Level: slog.LevelDebug}))})
-	keys, err := s.Accounts().Add("shop", nil, nil)
+	keys, err := s.AccountManager().Add("shop", nil, nil)
 	check.OK(t, err)
-	fresh, err := s.Accounts().Rotate("shop", 1)
+	fresh, err := s.AccountManager().Rotate("shop", 1)
 	check.OK(t, err)
-	check.OK(t, s.Accounts().Remove("shop", true))
+	check.OK(t, s.AccountManager().Remove("shop", true))
 	for _, k := range append(keys, fresh) {
 		if strings.Contains(log.String(), k) {
 			t.Error("a key is in the log")
@@ -424,13 +424,13 @@ func TestAccountsOfACluster(t *testing.T) {
 		}
 		return longest
 	}
-	keys, err := c.nodes[0].Accounts().Add("shop", nil, nil)
+	keys, err := c.nodes[0].AccountManager().Add("shop", nil, nil)
 	check.OK(t, err)
 	t.Logf("added: valid at all nodes after %v", at(keys[0], "ok"))
 	newTenant(t, c.nodes[1].ConnectionStringOf("shop", keys[1])).fill(t, "goods")
 
 	c.stop(2)
-	fresh, err := c.nodes[1].Accounts().Rotate("shop", 1)
+	fresh, err := c.nodes[1].AccountManager().Rotate("shop", 1)
 	check.OK(t, err)
 	t.Logf("rotated: invalid at all nodes after %v", at(keys[0], "no"))
 	c.start(2)
@@ -438,12 +438,12 @@ func TestAccountsOfACluster(t *testing.T) {
 	at(keys[0], "no")
 	at(keys[1], "ok")
 
-	check.OK(t, c.nodes[2].Accounts().Remove("shop", true))
+	check.OK(t, c.nodes[2].AccountManager().Remove("shop", true))
 	at(keys[1], "no")
 	for _, s := range c.nodes {
 		gone(t, s, "shop")
 	}
-	again, err := c.nodes[0].Accounts().Add("shop", nil, nil)
+	again, err := c.nodes[0].AccountManager().Add("shop", nil, nil)
 	check.OK(t, err)
 	at(again[0], "ok")
 	for _, s := range c.nodes {

@@ -258,8 +258,8 @@ func (s *Server) Events() *events.Manager {
 	return nil
 }
 
-// Accounts adds, changes and removes accounts; nil if [Config] does not allow it, and while the services are closed.
-func (s *Server) Accounts() *accounts.Manager {
+// AccountManager adds, changes and removes accounts; nil if [Config] does not allow it, and while the services are closed.
+func (s *Server) AccountManager() *accounts.Manager {
 	if open := s.services.Load(); open != nil {
 		return open.accounts
 	}

@@ -48,7 +48,7 @@ func (s *serving) adminOptions() admin.Options {
 		o.Faults = late(b, Backend.Faults)
 	}
 	if c.ManagedAccounts {
-		o.Accounts = late(b, Backend.Accounts)
+		o.Accounts = late(b, Backend.AccountManager)
 	}
 	if c.Events {
 		o.Events = late(b, Backend.Events)

@@ -54,8 +54,8 @@ type Backend interface {
 	// Faults are the rules by which requests fail on purpose; nil where they are not allowed.
 	Faults() *faultrule.Set
 
-	// Accounts adds, changes and removes accounts; nil where that is not allowed.
-	Accounts() *accounts.Manager
+	// AccountManager adds, changes and removes accounts; nil where that is not allowed.
+	AccountManager() *accounts.Manager
 
 	// Events delivers the events of accounts; nil where that is not allowed.
 	Events() *events.Manager
