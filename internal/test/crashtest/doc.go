@@ -9,7 +9,9 @@
 // write the data, store and extent.
 //
 // A second test does the same with versions and restored containers, in half as many rounds.
-// A third test reads the change feed, and copies from a host outside the process.
+// A third test reads the change feed, and copies from a host outside the process. TestKillTwoOfThree kills two of three
+// nodes of a cluster at once.
 //
 //	go test ./internal/test/crashtest -args -kills 100 -seed 7
+//	go test ./internal/test/crashtest -run TwoOfThree -timeout 2h -args -two-kills 200 -two-stream 200
 package crashtest
