@@ -365,12 +365,12 @@ func (n *Node) Logger() server.Logger {
 	return &nodeLogger{Logger: natsserver.Logger{Out: n.config.Log}}
 }
 
-// End implements [natsserver.Member].
-func (n *Node) End(ctx context.Context, stream string) (uint64, error) {
+// Index implements [natsserver.Member].
+func (n *Node) Index() (*natsserver.ReadIndex, error) {
 	if n.index == nil {
-		return 0, fmt.Errorf("%w: the node has not joined yet", natsserver.ErrNoReadIndex)
+		return nil, fmt.Errorf("%w: the node has not joined yet", natsserver.ErrNoReadIndex)
 	}
-	return n.index.End(ctx, stream)
+	return n.index, nil
 }
 
 // LeaderOf returns the name of the node whose server leads a stream, as far as this node knows; "" while it has no

@@ -37,8 +37,8 @@ func (s *Server) Store(stream, subject string, headers, message []byte) (uint64,
 	return seq, err
 }
 
-// storeOf returns what holds the messages of a stream. The streams are in a private field of nats-server; TestStore
-// fails if an update of nats-server moves it.
+// storeOf returns what holds the messages of a stream of the embedded server. The streams are in a private field of
+// nats-server; TestStore fails if an update of nats-server moves it.
 func (s *Server) storeOf(stream string) (store server.StreamStore, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,13 +48,21 @@ func (s *Server) storeOf(stream string) (store server.StreamStore, err error) {
 	if s.embedded == nil {
 		return nil, ErrStorage
 	}
+	if store, err = storeIn(s.embedded, stream); err == nil {
+		s.stores[stream] = store
+	}
+	return store, err
+}
+
+// storeIn returns what holds the messages of a stream in a server.
+func storeIn(node *server.Server, stream string) (store server.StreamStore, err error) {
 	// reflect panics if a field is missing or has another type.
 	defer func() {
 		if v := recover(); v != nil {
 			store, err = nil, fmt.Errorf("natsserver: this version of nats-server has other fields than expected: %v", v)
 		}
 	}()
-	chosenStreams(s.embedded, func(all reflect.Value) []reflect.Value {
+	chosenStreams(node, func(all reflect.Value) []reflect.Value {
 		if v := all.MapIndex(reflect.ValueOf(stream)); v.IsValid() {
 			found := reflect.NewAt(v.Type().Elem(), v.UnsafePointer()).Interface()
 			store = found.(interface{ Store() server.StreamStore }).Store()
@@ -64,6 +72,5 @@ func (s *Server) storeOf(stream string) (store server.StreamStore, err error) {
 	if store == nil {
 		return nil, fmt.Errorf("natsserver: there is no stream %s", stream)
 	}
-	s.stores[stream] = store
 	return store, nil
 }

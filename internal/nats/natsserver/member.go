@@ -27,8 +27,8 @@ type Member interface {
 	NoMajority() error
 	// Ready returns why the node is not ready.
 	Ready() error
-	// End returns an end of a stream, see [Server.StreamEnd].
-	End(ctx context.Context, stream string) (uint64, error)
+	// Index returns what confirms the ends of streams. Errors: [ErrNoReadIndex] before the node has joined.
+	Index() (*ReadIndex, error)
 	// Close ends what Form has begun, but for the server.
 	Close()
 }

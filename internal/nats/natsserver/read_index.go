@@ -2,9 +2,11 @@ package natsserver
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -70,12 +72,31 @@ type memberState struct {
 	Others []string `json:"others,omitempty"`
 	Quorum int      `json:"quorum,omitempty"`
 	End    *uint64  `json:"end,omitempty"`
+	// Of a leader that was asked for messages. Earlier releases do not answer that.
+	Heads *Heads `json:"heads,omitempty"`
 }
+
+// Heads are the beginnings of some messages of a stream.
+type Heads struct {
+	// Term is that of the leader, First and Last are the sequences of the first and the last message of the stream.
+	Term  uint64 `json:"term"`
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Sums has the first eight bytes of each message as a number, big-endian; 0 for a message that is not there or cannot
+	// be read. It is nil if the leader is of a release that does not answer this.
+	Sums []uint64 `json:"sums"`
+}
+
+// maxHeads is the number of messages that are asked for at a time.
+const maxHeads = 1024
 
 // question holds what a member is asked.
 type question struct {
 	Stream string `json:"stream"`
 	Group  string `json:"group"`
+	// From and To are the sequences of the messages whose beginnings are wanted, To 0 for none.
+	From uint64 `json:"from,omitempty"`
+	To   uint64 `json:"to,omitempty"`
 }
 
 // NewReadIndex returns a ReadIndex for a server, which may be another one later. conn is a connection to that server.
@@ -102,15 +123,54 @@ func readIndexSubject(id string) string { return "lazuli.readindex." + id }
 var errNotRunning = errors.New("natsserver: the embedded server is not running")
 
 // End returns the sequence of a last message of the stream, 0 if it never had one, that includes every message that was
-// acknowledged, or read from the stream, before the call.
+// acknowledged, or read from the stream, before the call, and the term of the leader that has it.
 //
 // Errors: [ErrNoReadIndex], and those of the connection and of ctx.
-func (r *ReadIndex) End(ctx context.Context, stream string) (uint64, error) {
+func (r *ReadIndex) End(ctx context.Context, stream string) (seq, term uint64, err error) {
+	leader, err := r.leader(ctx, stream, 0, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	return *leader.End, leader.Term, nil
+}
+
+// Heads returns the beginnings of messages, from one sequence to another, as the leader has them. A majority has
+// confirmed that it led when they were read. Errors: as of End.
+func (r *ReadIndex) Heads(ctx context.Context, stream string, from, to uint64) (h Heads, err error) {
+	if from > to || to-from >= maxHeads {
+		return h, fmt.Errorf("natsserver: the messages %d to %d of %s are not %d at most", from, to, stream, maxHeads)
+	}
+	leader, err := r.leader(ctx, stream, from, to)
+	if err != nil {
+		return h, err
+	}
+	if leader.Heads != nil {
+		h = *leader.Heads
+	}
+	h.Term = leader.Term
+	return h, nil
+}
+
+// Term returns the latest term of the stream's group that this server knows. member is false if it has no copy of the
+// stream.
+func (r *ReadIndex) Term(stream string) (term uint64, member bool) {
+	r.mu.Lock()
+	group := r.groups[stream]
+	r.mu.Unlock()
+	if group == "" { // no question was asked yet
+		return 0, false
+	}
+	g, member := r.group(group)
+	return g.Term, member && g.Term > 0
+}
+
+// leader returns what the leader says, after a majority has confirmed its term.
+func (r *ReadIndex) leader(ctx context.Context, stream string, from, to uint64) (leader memberState, err error) {
 	q, own, member, err := r.ask(ctx, stream)
 	if err != nil {
-		return 0, err
+		return leader, err
 	}
-	var leader memberState
+	q.From, q.To = from, to
 	switch {
 	case !member:
 		var info server.JSApiStreamInfoResponse
@@ -125,16 +185,16 @@ func (r *ReadIndex) End(ctx context.Context, stream string) (uint64, error) {
 		leader, err = r.request(ctx, own.Leader, q)
 	}
 	if err != nil {
-		return 0, err
+		return leader, err
 	}
 	if leader.End == nil || own.Term > leader.Term {
-		return 0, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, stream)
+		return leader, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, stream)
 	}
 	others, confirmed := leader.Others, 1
 	if at := slices.Index(others, own.ID); at >= 0 {
 		others, confirmed = slices.Delete(others, at, at+1), 2 // this server and the leader
 	}
-	return *leader.End, r.confirm(ctx, q, others, leader.Term, leader.Quorum-confirmed)
+	return leader, r.confirm(ctx, q, others, leader.Term, leader.Quorum-confirmed)
 }
 
 // Leader returns the ID ([PeerID]) of the server that leads a stream, as far as this server knows; "" while it has no
@@ -164,7 +224,7 @@ func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own ser
 		if err != nil {
 			return q, own, false, err
 		}
-		q = question{stream, group}
+		q = question{Stream: stream, Group: group}
 		if own, member = r.group(group); member {
 			break
 		}
@@ -271,7 +331,7 @@ func (r *ReadIndex) answer(m *nats.Msg) {
 		ctx, cancel := context.WithTimeout(context.Background(), serveTimeout)
 		defer cancel()
 		led, err := r.lead(ctx, q)
-		if err != nil {
+		if err != nil || q.To-q.From >= maxHeads {
 			return // the other one asks again, or finds another way
 		}
 		state = led
@@ -297,7 +357,7 @@ func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 	need, cached := r.needed(node, q.Group, &g)
 	if cached != nil {
 		state.End = cached
-		return state, nil
+		return state, r.readHeads(node, q, &state)
 	}
 	// The invariant: the end is read after the group has applied what was committed when the question came. Committed by
 	// the group is not yet visible in the stream.
@@ -328,7 +388,47 @@ func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 	if l := r.leads[q.Group]; l != nil && l.node == node && l.term == state.Term && l.applied <= g.Applied {
 		l.applied, l.end = g.Applied, end
 	}
-	return state, nil
+	return state, r.readHeads(node, q, &state)
+}
+
+// readHeads reads the messages that a question asks for from the copy of this server, if it asks for any. A message
+// that JetStream finds damaged counts as one that is not there.
+func (r *ReadIndex) readHeads(node *server.Server, q question, state *memberState) error {
+	if q.To == 0 || q.To-q.From >= maxHeads {
+		return nil
+	}
+	store, err := storeIn(node, q.Stream)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoReadIndex, err)
+	}
+	var found server.StreamState
+	store.FastState(&found)
+	state.Heads = &Heads{First: found.FirstSeq, Last: max(found.LastSeq, *state.End), Sums: make([]uint64, q.To-q.From+1)}
+	for i := range state.Heads.Sums {
+		m, err := store.LoadMsg(q.From+uint64(i), nil)
+		if err != nil {
+			continue
+		}
+		content, err := contentOf(m)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNoReadIndex, err)
+		}
+		if len(content) >= 8 {
+			state.Heads.Sums[i] = binary.BigEndian.Uint64(content)
+		}
+	}
+	return nil
+}
+
+// contentOf returns the content of a message, which is in a private field of nats-server; TestHeads fails if an update
+// of nats-server moves it.
+func contentOf(m *server.StoreMsg) (content []byte, err error) {
+	defer func() { // reflect panics if a field is missing or has another type
+		if v := recover(); v != nil {
+			err = fmt.Errorf("natsserver: this version of nats-server has other messages than expected: %v", v)
+		}
+	}()
+	return *fieldOf[[]byte](reflect.ValueOf(m).Elem().FieldByName("msg")), nil
 }
 
 // needed returns the index up to which the leader must have applied its log, or the end of the stream if that is known.
@@ -410,16 +510,43 @@ func streamInfo(ctx context.Context, conn *nats.Conn, stream string) (info serve
 
 // StreamEnd returns an end of a stream that includes every message that was acknowledged before the call. See
 // [ReadIndex.End].
-func (s *Server) StreamEnd(ctx context.Context, stream string) (uint64, error) {
+func (s *Server) StreamEnd(ctx context.Context, stream string) (seq, term uint64, err error) {
 	switch {
 	case s.Alone() && s.Shared():
 		info, err := streamInfo(ctx, s.conn, stream)
 		if info.StreamInfo == nil {
-			return 0, err
+			return 0, 0, err
 		}
-		return info.State.LastSeq, nil
+		return info.State.LastSeq, 0, nil
 	case s.member == nil:
-		return 0, fmt.Errorf("%w: the servers are not part of this process", ErrNoReadIndex)
+		return 0, 0, fmt.Errorf("%w: the servers are not part of this process", ErrNoReadIndex)
 	}
-	return s.member.End(ctx, stream)
+	index, err := s.member.Index()
+	if err != nil {
+		return 0, 0, err
+	}
+	return index.End(ctx, stream)
+}
+
+// StreamTerm returns a number that changes when a stream could have another leader, for a server that is a node of a
+// cluster or in another process. See [ReadIndex.Term]. Of a server in another process nothing else is known than how
+// often the connection to it was lost.
+func (s *Server) StreamTerm(stream string) (term uint64, known bool) {
+	if s.member == nil {
+		return 1 + s.conn.Stats().Reconnects, true
+	}
+	index, err := s.member.Index()
+	if err != nil {
+		return 0, false
+	}
+	return index.Term(stream)
+}
+
+// StreamHeads returns the beginnings of messages of a stream. See [ReadIndex.Heads].
+func (s *Server) StreamHeads(ctx context.Context, stream string, from, to uint64) (Heads, error) {
+	index, err := s.member.Index()
+	if err != nil {
+		return Heads{}, err
+	}
+	return index.Heads(ctx, stream, from, to)
 }

@@ -2,8 +2,10 @@ package natsserver
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,7 +70,7 @@ func (r *readers) end(i int) uint64 {
 		ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
 		defer cancel()
 		var err error
-		end, err = r.index[i].End(ctx, readStream)
+		end, _, err = r.index[i].End(ctx, readStream)
 		return err == nil
 	}, "server %d confirms the end", i)
 	return end
@@ -102,7 +104,7 @@ func TestServerThatWasCutOffConfirmsNoFormerEnd(t *testing.T) {
 		}
 		return fmt.Sprint("last message ", info.State.LastSeq)
 	}())
-	if end, err := r.index[leader].End(ctx, readStream); err == nil {
+	if end, _, err := r.index[leader].End(ctx, readStream); err == nil {
 		t.Errorf("the server that was cut off confirms %d, message %d is acknowledged", end, last)
 	}
 	if end := r.end((leader + 1) % 3); end < last {
@@ -129,7 +131,7 @@ func TestEndOfAStreamWithOneServerIsNotConfirmed(t *testing.T) {
 			for i := range servers {
 				index := check.Must(NewReadIndex(c.Conn(t, i), c.Running(i)))(t)
 				t.Cleanup(index.Close)
-				end, err := index.End(t.Context(), readStream)
+				end, _, err := index.End(t.Context(), readStream)
 				if !errors.Is(err, ErrNoReadIndex) || end != 0 {
 					t.Errorf("end at server %d: %d, %v; want none, and ErrNoReadIndex", i, end, err)
 				}
@@ -140,8 +142,41 @@ func TestEndOfAStreamWithOneServerIsNotConfirmed(t *testing.T) {
 		t.Parallel()
 		s := check.Must(Start(Config{Dir: t.TempDir()}))(t)
 		t.Cleanup(s.Close)
-		if end, err := s.StreamEnd(t.Context(), readStream); !errors.Is(err, ErrNoReadIndex) {
+		if end, _, err := s.StreamEnd(t.Context(), readStream); !errors.Is(err, ErrNoReadIndex) {
 			t.Errorf("end: %d, %v; want ErrNoReadIndex", end, err)
 		}
 	})
+}
+
+// Each server learns the beginnings of messages from the leader, with its term, and whether a message is there.
+func TestHeads(t *testing.T) {
+	t.Parallel()
+	r := startReaders(t)
+	js := check.Must(jetstream.New(r.conns[0]))(t)
+	var last uint64
+	for i := range 5 {
+		ack := check.Must(js.Publish(t.Context(), "m", binary.BigEndian.AppendUint64(nil, uint64(100+i))))(t)
+		last = ack.Sequence
+	}
+	stream := check.Must(js.Stream(t.Context(), readStream))(t)
+	check.OK(t, stream.Purge(t.Context(), jetstream.WithPurgeSequence(2)))
+	for i, index := range r.index {
+		var h Heads
+		check.Eventually(t, func() (ok bool) {
+			var err error
+			h, err = index.Heads(t.Context(), readStream, 1, last+1)
+			return err == nil
+		}, "the heads at server %d", i)
+		_, term, err := index.End(t.Context(), readStream)
+		check.OK(t, err)
+		if h.Term != term || h.First != 2 || h.Last != last || !slices.Equal(h.Sums, []uint64{0, 101, 102, 103, 104, 0}) {
+			t.Errorf("heads at server %d: %+v, the term is %d", i, h, term)
+		}
+		if own, member := index.Term(readStream); !member || own != term {
+			t.Errorf("term at server %d: %d, %t; want %d", i, own, member, term)
+		}
+		if _, err := index.Heads(t.Context(), readStream, 1, 1+maxHeads); err == nil {
+			t.Errorf("server %d answers for more than %d messages", i, maxHeads)
+		}
+	}
 }

@@ -33,6 +33,17 @@ func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Confi
 	if n.ClusterNode() != "" || n.Alone() && n.Shared() {
 		c.End = n.StreamEnd
 	}
+	switch {
+	case n.Alone():
+	case n.ClusterNode() == "":
+		c.Term = n.StreamTerm
+	case n.Replicas() > 1:
+		c.Term = n.StreamTerm
+		c.Heads = func(ctx context.Context, stream string, from, to uint64) (replog.Heads, error) {
+			h, err := n.StreamHeads(ctx, stream, from, to)
+			return replog.Heads(h), err
+		}
+	}
 	return c
 }
 

@@ -2,6 +2,7 @@ package replog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,7 +83,17 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 	// These calls of Barrier began before the publish. If the record becomes valid, nothing came between prev and it, so
 	// they need no round of their own; otherwise mark makes one for them.
 	served := l.barriers.take()
-	err := l.finish(began.Add(l.patience()), a, h, payload, notes)
+	deadline := began.Add(l.patience())
+	err := l.finish(deadline, a, h, payload, notes)
+	// Valid for this node is not yet valid for the others, if the stream has lost what came before; and the record that was
+	// first may be a lost one.
+	if err == nil || errors.Is(err, ErrConflict) {
+		outcome := err
+		if err = l.assure(deadline); errors.Is(err, errUnverified) {
+			err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+		err = cmp.Or(err, outcome)
+	}
 	l.mu.Lock()
 	l.current = nil
 	l.mu.Unlock()

@@ -1,6 +1,7 @@
 package replog
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -106,7 +107,13 @@ func (l *Log) pass(b *batch) {
 		b.finish(nil)
 		return
 	}
+	deadline := l.now().Add(l.patience())
 	err := l.tryPass()
+	if err == nil {
+		if err = l.assure(deadline); errors.Is(err, errUnverified) {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
 	l.available(err)
 	b.finish(err)
 }
@@ -129,8 +136,8 @@ func (l *Log) tryEnd() bool {
 	limit := l.now().Add(endTimeout)
 	ctx, cancel := l.within(l.life, endTimeout)
 	defer cancel()
-	seq, err := l.config.End(ctx, l.stream)
-	if err == nil && seq >= from && l.awaitProcessed(limit, seq) {
+	seq, term, err := l.config.End(ctx, l.stream)
+	if err == nil && seq >= from && l.awaitProcessed(limit, seq) && (l.certain(term) || l.verify() == nil) {
 		return true
 	}
 	// An end before what this node has processed before the call means that the stream has lost messages, which the mark

@@ -31,7 +31,11 @@ func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) e
 		l.mu.Unlock()
 		return errors.New("replog: Follow was called before")
 	}
+	// What came after the last valid record had no effect. It is processed again, since it may not be in the stream any
+	// more: the position does not say which messages it was.
+	p.Seq, p.Log, p.Resume = p.Last, p.Last, min(p.Resume, p.Last)
 	l.apply, l.pos, l.next = apply, p, p.Resume+1
+	l.verified.open(p)
 	l.stats.position(p)
 	l.mu.Unlock()
 	// First the subscription, then the first read of the stream: what is stored between them arrives in one way or both.
@@ -75,8 +79,13 @@ func (l *Log) republished(m *nats.Msg) {
 // offer processes a message, and those after it that have arrived before. It returns the number of processed messages.
 func (l *Log) offer(seq uint64, data []byte) (processed int) {
 	l.stats.hear(seq)
+	round := l.verified.current() // before the lock, which may take long
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.arrived != round {
+		clear(l.ahead)
+		l.aheadLen, l.arrived = 0, round
+	}
 	switch {
 	case l.failed != nil || l.next == 0:
 		return 0
@@ -117,7 +126,7 @@ func (l *Log) offer(seq uint64, data []byte) (processed int) {
 // stream has lost messages. The chain of the records alone does not show that if only marks, parts and records without
 // effect were lost: this node would pass over the valid records that have their sequences now.
 func (l *Log) compareLocked(seq uint64, data []byte) {
-	known := l.sums[seq%sumsKept]
+	known := l.verified.sum(seq)
 	if known.seq != seq || len(data) < headerSize || known.sum == sumOf(data) {
 		return
 	}
@@ -126,12 +135,6 @@ func (l *Log) compareLocked(seq uint64, data []byte) {
 	}
 	l.failLocked(fmt.Errorf("%w: the stream has another message %d than this node has processed", ErrDiverged, seq))
 }
-
-// sumsKept is the number of messages of which a log knows the checksum.
-const sumsKept = 256
-
-// messageSum is the checksum of a message.
-type messageSum struct{ seq, sum uint64 }
 
 // processLocked processes the next message. It returns false if the message cannot be used: then the follower reads it
 // from the stream again, or the log has failed.
@@ -146,11 +149,25 @@ func (l *Log) processLocked(seq uint64, data []byte) bool {
 		l.failLocked(fmt.Errorf("message %d: %w", seq, err))
 		return false
 	}
+	if base := l.verified.base; base.seq == seq && base.sum != sumOf(data) && seq > 0 && l.compares() {
+		l.failLocked(fmt.Errorf("%w: the stream has another message %d than this node has applied", ErrDiverged, seq))
+		return false
+	}
+	if !l.verified.begin(seq, sumOf(data), l.arrived) {
+		l.unsettled = true // it is read again
+		l.look()
+		return false
+	}
 	switch h.kind {
 	case kindPart:
 		l.addPartLocked(seq, h, payload)
 	case kindRecord:
 		err := l.recordLocked(seq, h, data, payload)
+		if errors.Is(err, errDoubt) {
+			l.unsettled = true
+			l.look()
+			return false
+		}
 		if l.unsettled = errors.Is(err, errUnsettled); l.unsettled {
 			l.stats.note(err)
 			if l.current != nil { // its caller must not wait for the disk
@@ -169,11 +186,9 @@ func (l *Log) processLocked(seq uint64, data []byte) bool {
 	l.expirePartsLocked(seq)
 	// Only now: a message that cannot be used is still the next one, and the follower reads another copy of it.
 	l.next = seq + 1
-	l.sums[seq%sumsKept] = messageSum{seq, sumOf(data)}
-	if seq > l.pos.Seq {
-		l.pos.Seq = seq
-	}
-	l.pos.Resume = l.resumeLocked()
+	l.verified.done.Store(seq)
+	l.stats.stalled.Store(nil) // also if another message has come in place of the one without room
+	l.pos.Seq = max(l.pos.Seq, seq)
 	return true
 }
 
@@ -184,6 +199,9 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 			return fmt.Errorf("%w: message %d: %w", errUnsettled, seq, err)
 		}
 	}
+	if l.doubtfulLocked(seq, h) {
+		return errDoubt
+	}
 	// Also for records before the restart: their parts must not stay in memory.
 	parts, before := l.parts[h.writer], l.pos.Log
 	payload, complete := l.takePartsLocked(h, payload)
@@ -192,14 +210,19 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 	}
 	// Invalid records count too: the stream compares the expected sequence with its last record of any kind.
 	l.pos.Log = seq
-	valid := complete && h.prev == l.pos.Last
-	if valid {
-		// The right predecessor by its sequence, with other content: this node has another history than the writer.
-		if h.chain != l.pos.Chain {
+	valid := complete && h.prev == l.pos.Last && h.chain == l.pos.Chain
+	// The right predecessor by its sequence, with other content: this node has another history than the writer. Where the
+	// stream can be asked, it was, and has that of this node; then the record has no effect.
+	if complete && h.prev == l.pos.Last && !valid {
+		if !l.compares() {
 			return fmt.Errorf("%w: message %d follows another record %d", ErrDiverged, seq, h.prev)
 		}
+		l.config.Log.Error("a record follows another history than the log has, and is ignored: the stream has lost its end, "+
+			"and the node that wrote it has not noticed yet", "seq", seq)
+	}
+	if valid {
 		p := l.pos
-		p.Seq, p.Last, p.Chain, p.Resume = seq, seq, sumOf(data), l.resumeAfterLocked(seq)
+		p.Seq, p.Last, p.Chain, p.Resume = seq, seq, sumOf(data), l.resumeLocked(seq)
 		// The position moves only after apply, so that no waiting call sees a record as processed that is not visible.
 		err := l.apply(payload, p)
 		if errors.Is(err, ErrLater) {
@@ -214,8 +237,8 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 		if err != nil {
 			return fmt.Errorf("%w: message %d: %w", ErrApply, seq, err)
 		}
-		l.stats.stalled.Store(nil)
 		l.pos = p
+		l.verified.applied(seq, h.writer == l.writer)
 		l.stats.applied.Add(1)
 		l.turns.appended(seq, h.writer)
 	}
@@ -290,6 +313,7 @@ func (l *Log) run() {
 		case byTime:
 			poll = l.now().Add(pollInterval)
 			l.probe()
+			l.recheck()
 		case byMessage:
 			l.pause(gapPatience)
 			if !l.mustLook.Swap(false) && !l.behind() {
@@ -324,6 +348,13 @@ func (l *Log) fill() {
 			return
 		}
 		l.takeUnsettled()
+		if l.verified.doubts() && l.verify() != nil { // a message that waits for it is not read in vain
+			if !l.pause(backoff) {
+				return
+			}
+			backoff = min(2*backoff, 200*time.Millisecond)
+			continue
+		}
 		n, err := l.fetch(next)
 		// A replica may lag, so its silence proves nothing; the leader decides whether the message is lost. Not for a
 		// message that was just read and waits for Settle or for room: it is there. One that was there before may have been

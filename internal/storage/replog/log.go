@@ -38,8 +38,15 @@ type Config struct {
 	// instead of after Timeout. Nil means unknown.
 	Majority func() bool
 	// End returns the sequence of the last message of a stream, or of a later one: it includes every message that had been
-	// acknowledged before the call. Nil, or an error, makes Barrier write a mark.
-	End func(ctx context.Context, stream string) (uint64, error)
+	// acknowledged before the call. term is that of the leader, 0 if there are no terms. Nil, or an error, makes Barrier
+	// write a mark.
+	End func(ctx context.Context, stream string) (seq, term uint64, err error)
+	// Term returns a number that changes when the stream has another leader, or when it could have got one without this
+	// node; it never is 0. member is false if the server of this node does not know: then End says it. Nil means that the
+	// stream cannot lose its end without this node: see verify.go.
+	Term func(stream string) (term uint64, member bool)
+	// Heads asks the leader of a stream for its messages of a range. Nil reads the messages.
+	Heads func(ctx context.Context, stream string, from, to uint64) (Heads, error)
 	// Settle is called after the stream was opened, and before each record is applied, for a server that makes something
 	// durable only then. After an error the record is applied later, when Settle succeeds. Nil does nothing.
 	Settle func(stream string) error
@@ -118,8 +125,8 @@ type Log struct {
 	next     uint64            // sequence of the message to process next; 0 before Follow
 	ahead    map[uint64][]byte // messages after next
 	aheadLen int               // in bytes
+	arrived  uint64            // verified.round when what is ahead, and is processed now, arrived
 	parts    map[uint64]*partSet
-	sums     [sumsKept]messageSum // of the last processed messages
 	current  *appending
 	marks    map[uint64]*passing // own ones, by counter
 	reads    map[*passing]uint64 // by the sequence that they wait for
@@ -128,14 +135,18 @@ type Log struct {
 	// unsettled is set after Settle or apply has failed for the next message, until takeUnsettled.
 	unsettled bool
 
+	verified verified
+
 	appends   sync.Mutex // held by Append, one at a time; guards published and acks
 	published uint64
 	replies   string // prefix of the subjects of acknowledgements
 	acks      chan *nats.Msg
 	turns     turns
 	probing   sync.Mutex // held while a mark is tried
-	barriers  barriers
-	stats     stats
+	// rechecking is held while the stream is compared in the background.
+	rechecking sync.Mutex
+	barriers   barriers
+	stats      stats
 }
 
 // Open opens a log, and creates it if it does not exist. It waits until ctx ends for servers that do not answer.
@@ -337,8 +348,12 @@ func (l *Log) At(fn func(Position)) {
 }
 
 // Sync makes everything that this node has processed durable in the stream. A view of the log calls it before it
-// becomes durable itself: otherwise a power failure could leave a view that is ahead of its log.
+// becomes durable itself: otherwise a power failure could leave a view that is ahead of its log. It also makes sure that
+// the stream has what this node has processed, if a majority answers.
 func (l *Log) Sync() error {
+	if err := l.secure(); err != nil {
+		return err
+	}
 	if l.config.Sync == nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package replog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -77,7 +78,11 @@ func openNode(t *testing.T, c *natscluster.Cluster, server int) *applied {
 		t.Fatal(err)
 	}
 	t.Cleanup(index.Close)
-	return openWith(t, Config{Conn: conn, Replicas: c.Size(), End: index.End}, Position{})
+	return openWith(t, Config{Conn: conn, Replicas: c.Size(), End: index.End, Term: index.Term,
+		Heads: func(ctx context.Context, stream string, from, to uint64) (Heads, error) {
+			h, err := index.Heads(ctx, stream, from, to)
+			return Heads(h), err
+		}}, Position{})
 }
 
 func openWith(t *testing.T, config Config, from Position) *applied {

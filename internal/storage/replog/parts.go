@@ -56,10 +56,9 @@ func (l *Log) expirePartsLocked(seq uint64) {
 	}
 }
 
-// resumeLocked returns the sequence after which a restarted node must read: before the parts that are kept.
-func (l *Log) resumeLocked() uint64 { return l.resumeAfterLocked(l.pos.Seq) }
-
-func (l *Log) resumeAfterLocked(seq uint64) uint64 {
+// resumeLocked returns the sequence after which a node must read that restarts after a valid record: before the parts
+// that are kept.
+func (l *Log) resumeLocked(seq uint64) uint64 {
 	for _, set := range l.parts {
 		seq = min(seq, set.first-1)
 	}

@@ -16,8 +16,8 @@ type Position struct {
 	Last uint64
 	// Chain is the checksum of that record.
 	Chain uint64
-	// Resume is the sequence after which a restarted node reads the stream. It is less than Seq while the parts of a
-	// record are in the stream and the record is not.
+	// Resume is the sequence after which a restarted node reads the stream: Last, or less if the parts of a record were in
+	// the stream at Last and the record was not.
 	Resume uint64
 }
 

@@ -5,8 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
@@ -83,5 +88,63 @@ func TestNodeWithLostMarksStops(t *testing.T) {
 	}
 	if got := a.all(); len(got) != 1 {
 		t.Errorf("applied %q", got)
+	}
+}
+
+// A stream that loses its end, and gets other messages with the same sequences, which a node does not receive: the node
+// must not acknowledge what only it has, nor serve it, and neither may its folder or its snapshot be used.
+func TestLostEndIsFoundAtTheNextTerm(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	var term atomic.Uint64
+	term.Store(1)
+	open := func(from Position) *applied {
+		return openWith(t, Config{Conn: conn, Replicas: 1, Timeout: time.Second,
+			Term: func(string) (uint64, bool) { return term.Load(), true }}, from)
+	}
+	a := open(Position{})
+	a.add(t, "first")
+	kept := a.last()
+	a.add(t, "second")
+	a.add(t, "third")
+	before := a.last()
+	js := check.Must(jetstream.New(conn))(t)
+	config := check.Must(js.Stream(t.Context(), a.stream))(t).CachedInfo().Config
+	first := check.Must(js.Stream(t.Context(), a.stream))(t)
+	message := check.Must(first.GetMsg(t.Context(), 1))(t)
+	check.OK(t, js.DeleteStream(t.Context(), a.stream))
+	republish := config.RePublish
+	config.RePublish = nil // a does not hear of it
+	check.Must(js.CreateStream(t.Context(), config))(t)
+	check.Must(js.Publish(t.Context(), message.Subject, message.Data))(t)
+	h := header{kind: kindRecord, writer: 7, counter: 1, prev: 1, chain: kept.Chain}
+	for i := range 3 {
+		data := encode(h, fmt.Appendf(nil, "other %d", i))
+		ack := check.Must(js.Publish(t.Context(), a.subject(kindRecord), data))(t)
+		h.counter, h.prev, h.chain = h.counter+1, ack.Sequence, sumOf(data)
+	}
+	config.RePublish = republish
+	check.Must(js.UpdateStream(t.Context(), config))(t)
+	term.Store(2)
+	if err := a.Barrier(); !errors.Is(err, ErrDiverged) {
+		t.Errorf("a read of what the stream has lost: %v, want ErrDiverged", err)
+	}
+	if err := a.Append(before.Last, []byte("alone"), nil); !errors.Is(err, ErrDiverged) {
+		t.Errorf("an append after what the stream has lost: %v, want ErrDiverged", err)
+	}
+	b := open(kept)
+	b.barrier(t)
+	if got, want := b.all(), []string{"other 0", "other 1", "other 2"}; !slices.Equal(got, want) {
+		t.Errorf("a node that had not processed what was lost applied %q, want %q", got, want)
+	}
+	if held, err := b.Holds(t.Context(), before); !errors.Is(err, ErrDiverged) {
+		t.Errorf("the folder of the other one: %t, %v; want ErrDiverged", held, err)
+	}
+	// What the other one has appended without knowing of the loss has no effect, and stops none.
+	alone := encode(header{kind: kindRecord, writer: 8, counter: 1, prev: 4, chain: 99}, []byte("alone"))
+	check.Must(js.Publish(t.Context(), b.subject(kindRecord), alone))(t)
+	b.add(t, "after")
+	if got := b.all(); !slices.Equal(got, []string{"other 0", "other 1", "other 2", "after"}) {
+		t.Errorf("after a record of another history applied %q", got)
 	}
 }

@@ -16,11 +16,24 @@ func TestPlantedFaults(t *testing.T) {
 
 var plantedFaults = []simulate.Planted{
 	{Name: "the predecessor is ignored", File: "follow.go",
-		Old: `valid := complete && h.prev == l.pos.Last`,
-		New: `valid := complete && (h.prev == l.pos.Last || planted("the predecessor is ignored"))`},
-	{Name: "the chain is ignored", File: "follow.go",
-		Old: `if h.chain != l.pos.Chain {`,
-		New: `if h.chain != l.pos.Chain && !planted("the chain is ignored") {`},
+		Old: `valid := complete && h.prev == l.pos.Last && h.chain == l.pos.Chain`,
+		New: `valid := complete && (h.prev == l.pos.Last && h.chain == l.pos.Chain || planted("the predecessor is ignored"))`},
+	{Name: "a loss of the end is not looked for", File: "verify.go",
+		Old: `func (l *Log) compares() bool { return l.config.Term != nil }`,
+		New: `func (l *Log) compares() bool {
+	return l.config.Term != nil && !planted("a loss of the end is not looked for")
+}`},
+	{Name: "a new term is not compared", File: "verify.go",
+		Old: `v.doubt == 0 && v.term == term`,
+		New: `v.doubt == 0 && (v.term == term || planted("a new term is not compared"))`},
+	{Name: "a folder is not compared when it is opened", File: "verify.go",
+		Old: `if !l.compares() || p.Last == 0 {`,
+		New: `if !l.compares() || p.Last == 0 || planted("a folder is not compared when it is opened") {`},
+	{Name: "what had no effect is not read again", File: "follow.go",
+		Old: `p.Seq, p.Log, p.Resume = p.Last, p.Last, min(p.Resume, p.Last)`,
+		New: `if !planted("what had no effect is not read again") {
+		p.Seq, p.Log, p.Resume = p.Last, p.Last, min(p.Resume, p.Last)
+	}`},
 	{Name: "the log is cut at the newest snapshot", File: "snapshot.go",
 		Old: `return l.Purge(ctx, old)`,
 		New: `if planted("the log is cut at the newest snapshot") {
@@ -65,12 +78,6 @@ var plantedFaults = []simulate.Planted{
 	{Name: "parts are forgotten when there is no room", File: "follow.go",
 		Old: `if l.pos.Log = before; parts != nil {`,
 		New: `if l.pos.Log = before; parts != nil && !planted("parts are forgotten when there is no room") {`},
-	{Name: "a restart forgets parts without their record", File: "follow.go",
-		Old: `l.apply, l.pos, l.next = apply, p, p.Resume+1`,
-		New: `l.apply, l.pos, l.next = apply, p, p.Resume+1
-	if planted("a restart forgets parts without their record") {
-		l.next = p.Seq + 1
-	}`},
 	{Name: "a mark is taken for processed when it is stored", File: "barrier.go",
 		Old: `			l.checkProcessed(r.seq, func() bool { return m.passed })`,
 		New: `			if planted("a mark is taken for processed when it is stored") {

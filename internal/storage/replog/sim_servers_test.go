@@ -47,10 +47,13 @@ func (a answered) message(subject string) *nats.Msg {
 func (v *simServers) deliver(st *simulate.Stream, m *nats.Msg, answer func(answered)) {
 	w, f := v.s.w, st.Faults
 	subject, data, expect := m.Subject, m.Data, expected(m)
-	text := v.s.describe(subject, data)
+	text, twice := v.s.describe(subject, data), w.Chance(f.Twice)
 	arrive := func() {
 		server := st.Leads(v.reaches)
 		a := answered{noServers: server < 0}
+		if a.noServers && twice { // it would say that the other copy has found none either
+			return
+		}
 		if server >= 0 {
 			a.seq, a.result = st.Publish(server, subject, data, expect)
 			switch a.result {
@@ -66,14 +69,15 @@ func (v *simServers) deliver(st *simulate.Stream, m *nats.Msg, answer func(answe
 		if w.Chance(f.LoseAnswer) {
 			return
 		}
+		lost := v.s.lost
 		w.After(w.Delay(3*time.Millisecond), "", func() {
-			if v.connected() {
+			if v.connected() && lost == v.s.lost { // the servers that have lost the message were started again
 				answer(a)
 			}
 		})
 	}
 	copies := 1
-	if w.Chance(f.Twice) {
+	if twice {
 		copies = 2
 	}
 	for range copies {
@@ -343,19 +347,44 @@ func (v *simServers) last(_ context.Context, stream, subject string) (raw *jetst
 }
 
 // end is the answer of the servers' read index: the end of the stream at a moment after the question.
-func (v *simServers) end(context.Context, string) (seq uint64, err error) {
+func (v *simServers) end(context.Context, string) (seq, term uint64, err error) {
 	ok := v.ask(v.s.log.Faults, endTimeout, func() bool {
 		if v.n.cut || v.s.log.Leader() < 0 || v.s.nodes[v.s.log.Leader()].cut {
 			return false
 		}
-		seq = v.s.log.Last()
+		seq, term = v.s.log.Last(), v.s.log.Term(v.s.log.Leader())
 		return true
 	})
 	if !ok {
-		return 0, errors.New("no majority has confirmed the end")
+		return 0, 0, errors.New("no majority has confirmed the end")
 	}
-	return seq, nil
+	return seq, term, nil
 }
+
+// heads is the answer of the leader that a majority confirms.
+func (v *simServers) heads(_ context.Context, _ string, from, to uint64) (h Heads, err error) {
+	st := v.s.log
+	ok := v.ask(st.Faults, endTimeout, func() bool {
+		leader := st.Leader()
+		if v.n.cut || leader < 0 || v.s.nodes[leader].cut {
+			return false
+		}
+		h.Term, h.Sums = st.Term(leader), make([]uint64, to+1-from)
+		h.First, h.Last = st.State(leader)
+		for _, m := range st.Read(leader, from, len(h.Sums)) {
+			if _, _, err := decode(m.Data); m.Seq <= to && !errors.Is(err, errSum) { // JetStream's own checksums
+				h.Sums[m.Seq-from] = sumOf(m.Data)
+			}
+		}
+		return true
+	})
+	if !ok {
+		return h, errUnverified
+	}
+	return h, nil
+}
+
+func (v *simServers) term(string) (uint64, bool) { return v.s.log.Term(v.n.index), true }
 
 func (v *simServers) subscribe(subject string, handle nats.MsgHandler) error {
 	v.handlers[strings.TrimSuffix(subject, ">")] = handle

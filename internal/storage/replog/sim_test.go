@@ -121,8 +121,9 @@ func runSim(seed uint64, script []simulate.Event, recorded bool) *simulate.World
 	// for the next snapshot, which is not what this looks for.
 	s.snapshots.Faults.Limbo, s.snapshots.Faults.Accept, s.snapshots.Faults.Fenced = 0, 0, true
 	if s.lossy = profile.IntN(8) == 0; s.lossy {
-		// Two broken promises at a time are too many: a node that does not know of the loss yet would append.
-		s.log.Faults.Accept = 0
+		// Two broken promises at a time are too many: a node that does not know of the loss yet would append, and what the
+		// leader cannot read cannot be compared.
+		s.log.Faults.Accept, s.log.Faults.Damage = 0, 0
 	}
 	s.log.Committed, s.snapshots.Committed = s.stored, s.noteManifest
 	w.Begin(simulate.Event{Random: seed})
@@ -210,6 +211,9 @@ func (s *simulation) cut(n *simNode) {
 	if n.cut {
 		n.cut = false
 		n.trace("is connected again")
+		if s.lost { // the next message of the leader says so
+			s.log.Learn(n.index)
+		}
 		return
 	}
 	for _, other := range s.nodes {
@@ -225,7 +229,7 @@ func (s *simulation) cut(n *simNode) {
 }
 
 func (s *simulation) damage() {
-	if s.w.Choose(2) == 0 || s.log.Last() == 0 {
+	if s.w.Choose(2) == 0 || s.log.Last() == 0 || s.lossy {
 		s.log.Repair()
 		return
 	}
@@ -239,8 +243,17 @@ func (s *simulation) loseTail() {
 	if !s.lossy || s.lost || len(s.truth) == 0 {
 		return
 	}
+	n := 1 + s.w.Choose(6)
+	// The log was cut at the snapshot before the last one. What that one has must stay, or no node could begin any more.
+	if k := len(s.made); k >= 2 {
+		n = min(n, int(s.log.Last()-min(s.log.Last(), s.made[k-2].Seq)))
+	}
+	if n <= 0 {
+		return
+	}
 	s.lost = true
-	s.log.LoseTail(1 + s.w.Choose(6))
+	unaware := slices.IndexFunc(s.nodes, func(n *simNode) bool { return n.cut })
+	s.log.LoseTail(n, unaware)
 	s.gone = slices.Clone(s.truth)
 	messages := s.oracle.messages
 	s.oracle, s.truth, s.confirmed = oracle{parts: map[uint64]map[[2]uint64][]byte{}}, nil, 0
@@ -337,6 +350,9 @@ func (s *simulation) republish(m simulate.Message) {
 			}
 			got := s.log.Republished(m)
 			s.w.After(s.w.Delay(delay), fmt.Sprintf("%s: receives message %d", n.name, m.Seq), func() {
+				if s.lost && !s.log.Has(m) { // the connections of the servers that have lost it were closed
+					return
+				}
 				r := nats.NewMsg("lazuli.follow.sim.record")
 				r.Header.Set(headerSequence, strconv.FormatUint(got.Seq, 10))
 				r.Data = got.Data
@@ -377,13 +393,18 @@ func (n *simNode) start() {
 func (n *simNode) open() error {
 	ctx := testContext()
 	l, err := Open(ctx, Config{Name: "sim", Node: n.name, Replicas: simNodes, Log: slog.New(slog.DiscardHandler),
-		servers: n.servers, schedule: n.process, chunk: 64, End: n.servers.end,
+		servers: n.servers, schedule: n.process, chunk: 64, End: n.servers.end, Heads: n.servers.heads, Term: n.servers.term,
 		Majority: func() bool { return !n.cut || !n.knows }})
 	if err != nil {
 		return err
 	}
 	n.s.writers[l.writer] = fmt.Sprintf("%s.%d", n.name, n.starts)
 	held, err := l.Holds(ctx, n.disk.pos)
+	if errors.Is(err, ErrDiverged) {
+		n.trace("sets its folder aside: %v", err)
+		n.disk.pos, n.disk.view = Position{}, nil
+		held, err = l.Holds(ctx, n.disk.pos)
+	}
 	if err != nil {
 		return err
 	}
@@ -462,6 +483,11 @@ func (n *simNode) apply(payload []byte, p Position) error {
 	return nil
 }
 
+// alone reports whether the node has another history than the log.
+func (n *simNode) alone() bool {
+	return len(n.view) > len(n.s.truth) || !slices.Equal(n.view, n.s.truth[:len(n.view)])
+}
+
 // payloadOf returns the payload of a record: which one it is can be read, and every byte of it is known.
 func payloadOf(id string, size int) []byte {
 	p := append([]byte(id), ' ')
@@ -498,20 +524,23 @@ func (n *simNode) appendOne() error {
 	r := &simRecord{prev: n.pos.Last, chain: n.pos.Chain, size: []int{5, 20, 90, 250}[n.s.w.Choose(4)]}
 	n.s.records[id] = r
 	n.trace("appends %s after record %d", id, r.prev)
+	lost := n.s.lost
 	err := n.log.Append(r.prev, payloadOf(id, r.size), nil)
 	n.trace("append of %s: %v", id, err)
 	switch {
+	case err == nil && lost && n.alone():
+		n.s.w.Failf("%s: %s is acknowledged, and the others have another history", n.name, id)
 	case err == nil:
 		i := slices.IndexFunc(n.view, func(e entry) bool { return e.id == id })
 		if i < 0 {
 			n.s.w.Failf("%s: %s is acknowledged, and this node has not applied it", n.name, id)
 			return nil
 		}
-		if n.ended++; !n.s.lost {
+		if n.ended++; lost == n.s.lost {
 			r.done = true
 			n.s.confirmed = max(n.s.confirmed, i+1)
 		}
-	case n.s.lost: // what was refused before may be valid now
+	case n.s.lost != lost: // what was refused before may be valid now
 	case errors.Is(err, ErrConflict), errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown):
 		if r.applied {
 			n.s.w.Failf("%s: %s is valid, and its caller is told %q", n.name, id, err)
@@ -529,21 +558,33 @@ func (n *simNode) read() {
 	n.reading++
 	n.process.Task("", func() {
 		defer func() { n.reading-- }()
-		need := n.s.confirmed
+		need, lost := n.s.confirmed, n.s.lost
 		n.trace("reads, and must see %d records", need)
 		err := n.log.Barrier()
 		n.trace("read: %v, %d records", err, len(n.view))
-		if err == nil && len(n.view) < need && !n.s.lost {
+		switch {
+		case err != nil || lost != n.s.lost:
+		case n.alone():
+			n.s.w.Failf("%s: a read sees records that the log has lost", n.name)
+		case len(n.view) < need:
 			n.s.w.Failf("%s: a read sees %d records, and %d had been acknowledged before it", n.name, len(n.view), need)
 		}
 	})
 }
 
 func (n *simNode) checkpoint() {
-	if n.up() {
-		n.disk.pos, n.disk.view = n.log.Position(), slices.Clone(n.view)
-		n.trace("checkpoint at message %d, record %d", n.disk.pos.Seq, n.disk.pos.Last)
+	if !n.up() {
+		return
 	}
+	p, view := n.log.Position(), slices.Clone(n.view)
+	n.process.Task("", func() {
+		if err := n.log.Sync(); err != nil {
+			n.trace("no checkpoint: %v", err)
+		} else if p.Last >= n.disk.pos.Last {
+			n.disk.pos, n.disk.view = p, view
+			n.trace("checkpoint at message %d, record %d", p.Seq, p.Last)
+		}
+	})
 }
 
 func (n *simNode) snapshot() {
@@ -618,9 +659,10 @@ func (n *simNode) checkPurge(p Position) {
 	if n.s.lost {
 		return
 	}
-	if len(made) < 2 || p.Resume >= made[len(made)-2].Resume {
+	back := func(p Position) uint64 { return min(p.Resume+1, p.Last) }
+	if len(made) < 2 || back(p) >= back(made[len(made)-2]) {
 		n.s.w.Failf("%s: needs message %d, which was removed, although it is no further back than the snapshot before the "+
-			"last one", n.name, p.Resume+1)
+			"last one", n.name, back(p))
 	}
 }
 
@@ -638,6 +680,9 @@ func (s *simulation) settle() {
 	s.log.Repair()
 	for _, n := range s.nodes {
 		n.cut, n.full = false, false
+	}
+	if s.lost && !s.recoverable() {
+		return
 	}
 	const limit = 6000
 	phase := make([]int, simNodes)
@@ -664,12 +709,12 @@ func (s *simulation) settle() {
 				ready++
 			}
 		}
-		if s.lost && i > 3000 || ready == simNodes {
+		if ready == simNodes {
 			break
 		}
-	}
-	if s.lost {
-		return
+		if n := s.nodes[i%simNodes]; s.lost && i%500 < simNodes { // as when the log has become long
+			n.snapshot()
+		}
 	}
 	for _, n := range s.nodes {
 		if phase[n.index] < 2 {
@@ -677,6 +722,14 @@ func (s *simulation) settle() {
 		}
 	}
 	s.finish()
+}
+
+// recoverable reports whether a node can start with what is left: the log from its beginning on, a snapshot, or a folder.
+func (s *simulation) recoverable() bool {
+	has := func(p Position) bool {
+		return slices.ContainsFunc(s.truth, func(e entry) bool { return e.seq == p.Last }) && min(p.Resume+1, p.Last) >= s.log.First()
+	}
+	return s.log.First() == 1 || len(s.made) > 0 && has(s.made[len(s.made)-1])
 }
 
 // finish waits until all nodes see the same, and compares it.

@@ -194,6 +194,12 @@ func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Write
 	var old Position
 	if err == nil {
 		_ = old.UnmarshalBinary(before.Position)
+		// One of records that the stream has lost is replaced, and says nothing of where the log can be cut.
+		if has, err := l.has(old); err != nil {
+			return err
+		} else if !has {
+			old = Position{}
+		}
 		if old.Seq > p.Seq {
 			return nil // another node has made a newer one
 		}
@@ -218,6 +224,10 @@ func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Write
 		Last: w.seq, Previous: old.Resume,
 	}
 	m.Position, _ = p.AppendBinary(nil)
+	// Other nodes would join with what only this one has.
+	if err := l.assure(l.now().Add(time.Duration(l.timeout.Load()))); err != nil {
+		return err
+	}
 	// The manifest comes last: until then the pieces belong to no snapshot, and an interruption leaves the older one.
 	// And only in place of the one that was read above, since the log is cut by that: an older snapshot that took long
 	// would come after a newer one, and its pieces or the messages that it needs may be gone.
@@ -345,6 +355,11 @@ func (l *Log) ReadSnapshot(ctx context.Context, read func(Position, io.Reader) e
 	if err := p.UnmarshalBinary(m.Position); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
+	if has, err := l.has(p); err != nil {
+		return err
+	} else if !has {
+		return fmt.Errorf("%w: the last snapshot is one of records that the log has lost", ErrDamaged)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
@@ -457,8 +472,9 @@ func (r *pieceReader) take(seq uint64, data []byte) (more bool, err error) {
 	return true, nil
 }
 
-// Holds reports whether the log has all messages after a position. It is false for the zero Position if the log begins
-// with a snapshot.
+// Holds reports whether the log has all messages after the last valid record of a position. It is false for the zero
+// Position if the log begins with a snapshot. Errors: ErrUnavailable, and ErrDiverged if the log does not have that
+// record.
 func (l *Log) Holds(ctx context.Context, p Position) (bool, error) {
 	if l.seeded && p.Last == 0 {
 		return false, nil
@@ -467,7 +483,20 @@ func (l *Log) Holds(ctx context.Context, p Position) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return info.State.FirstSeq <= p.Resume+1, nil
+	// With the record itself, or nothing would show that the stream has lost it.
+	from := min(p.Resume, p.Last) + 1
+	if l.compares() && p.Last > 0 {
+		from = min(from, p.Last)
+	}
+	if info.State.FirstSeq > from {
+		return false, nil
+	}
+	if has, err := l.has(p); err != nil {
+		return false, err
+	} else if !has {
+		return false, fmt.Errorf("%w: it has another record %d: the stream has lost its end", ErrDiverged, p.Last)
+	}
+	return true, nil
 }
 
 // Empty reports whether this node has processed no record, and is not behind.

@@ -68,9 +68,9 @@ func TestACheckpointSyncsTheReplicatedLogFirst(t *testing.T) {
 		order = append(order, what)
 		return nil
 	}
-	l := check.Must(replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, 0), End: endOf(t, c, 0), Name: "synced",
+	l := check.Must(replog.Open(t.Context(), confirmed(t, c, 0, replog.Config{Conn: c.Conn(t, 0), Name: "synced",
 		Replicas: 1, Node: "n0", Timeout: logTimeout, Log: slog.New(slog.DiscardHandler),
-		Sync: func(string) error { return note("log") }}))(t)
+		Sync: func(string) error { return note("log") }})))(t)
 	db := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: l})
 	db.fault = func() error { return note("file") }
 	put(t, db, "a", "k", "v")

@@ -27,23 +27,32 @@ func logName(path string) string { return fmt.Sprintf("t%08x", crc32.ChecksumIEE
 func openLog(t testing.TB, c *natscluster.Cluster, server int, name string) *replog.Log {
 	t.Helper()
 	l, err := replog.Open(t.Context(),
-		replog.Config{Conn: c.Conn(t, server), End: endOf(t, c, server), Name: name, Replicas: c.Size(),
+		confirmed(t, c, server, replog.Config{Conn: c.Conn(t, server), Name: name, Replicas: c.Size(),
 			Node:    fmt.Sprint("n", server),
-			Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)})
+			Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-// endOf confirms the end of a log as a node with the given server does.
-func endOf(t testing.TB, c *natscluster.Cluster, server int) func(context.Context, string) (uint64, error) {
+// confirmed returns a configuration with which a log confirms the end of its stream as a node with the given server
+// does.
+func confirmed(t testing.TB, c *natscluster.Cluster, server int, config replog.Config) replog.Config {
 	t.Helper()
 	index, err := natsserver.NewReadIndex(c.Conn(t, server), c.Running(server))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return index.End
+	config.End = index.End
+	if c.Size() > 1 {
+		config.Term = index.Term
+		config.Heads = func(ctx context.Context, stream string, from, to uint64) (replog.Heads, error) {
+			h, err := index.Heads(ctx, stream, from, to)
+			return replog.Heads(h), err
+		}
+	}
+	return config
 }
 
 // logTimeout is above the time that a loaded machine needs for an answer, and short enough to wait for.

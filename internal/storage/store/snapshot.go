@@ -128,7 +128,12 @@ func join(path string, o Options) error {
 	ctx := context.Background()
 	// The usual case: the file goes on from its position, and needs no snapshot.
 	if f.logID != "" {
-		if held, err := o.Log.Holds(ctx, f.from); err != nil || held {
+		held, err := o.Log.Holds(ctx, f.from)
+		if errors.Is(err, replog.ErrDiverged) && !o.Private { // the log has lost what this file has
+			o.Log.Logger().Error("the state of this node is not that of the cluster; joining from a snapshot", "err", err)
+			held, err = false, SetAside(path, "diverged")
+		}
+		if err != nil || held {
 			return logError(err)
 		}
 	}

@@ -40,7 +40,7 @@ type Faults struct {
 // has it. Servers answer by their own state, which may be an old one, also as a leader who does not know of the next.
 //
 // It does not model Raft itself: what a leader of the model has accepted and the client was told is not lost, unless by
-// LoseTail.
+// LoseTail. Each leader has a term, which is later than those before.
 type Stream struct {
 	Name   string
 	Faults Faults
@@ -52,6 +52,7 @@ type Stream struct {
 	bySubj   map[string]uint64
 	servers  []copyOf
 	leader   int // -1 without one
+	term     uint64
 	damaged  map[uint64]bool
 	// Committed is called with each message of the stream, to republish it.
 	Committed func(m Message)
@@ -64,6 +65,8 @@ type copyOf struct {
 	deposed bool
 	bySubj  map[string]uint64 // while deposed: last sequences as it was deposed
 	damaged map[uint64]bool
+	term    uint64    // the latest that it knows
+	before  []Message // what it has while it does not know that the others have lost some of it; nil if it knows
 }
 
 // NewStream returns an empty stream.
@@ -100,6 +103,9 @@ func (s *Stream) one(may func(server int) bool) int {
 	}
 	return list[s.w.Choose(len(list))]
 }
+
+// Term returns the latest term that a server knows.
+func (s *Stream) Term(server int) uint64 { return s.servers[server].term }
 
 // Leader returns the leader, -1 without one.
 func (s *Stream) Leader() int { return s.leader }
@@ -172,15 +178,18 @@ func (s *Stream) commit(subject string, data []byte) uint64 {
 
 // reach lets a copy have everything up to a message.
 func (s *Stream) reach(i int, seq uint64) {
-	if c := &s.servers[i]; !c.deposed && c.last < seq && seq <= s.last {
+	if c := &s.servers[i]; !c.deposed && c.before == nil && c.last < seq && seq <= s.last {
 		c.first, c.last = s.first, seq
 	}
 }
 
 func (s *Stream) catchUp(i int) {
 	c := &s.servers[i]
-	c.first, c.last, c.deposed, c.bySubj = s.first, s.last, false, nil
+	c.first, c.last, c.deposed, c.bySubj, c.term, c.before = s.first, s.last, false, nil, s.term, nil
 }
+
+// Learn lets a server know the leader, and have what the stream has.
+func (s *Stream) Learn(server int) { s.catchUp(server) }
 
 // Elect makes a server the leader, which has all that is committed. The one before knows of that at once, or only after
 // Heal.
@@ -190,7 +199,13 @@ func (s *Stream) Elect(server int, knows bool) {
 		return
 	}
 	if server >= 0 {
+		s.term++
 		s.catchUp(server)
+	}
+	for i := range s.servers {
+		if c := &s.servers[i]; c.before == nil && !c.deposed && (i != old || knows) {
+			c.term = s.term
+		}
 	}
 	if old < 0 || knows {
 		return
@@ -231,7 +246,11 @@ func (s *Stream) Damaged(seq uint64) bool { return s.damaged[seq] }
 // Read returns up to n messages from a sequence on, as a server has them.
 func (s *Stream) Read(server int, from uint64, n int) (list []Message) {
 	c := s.servers[server]
-	for _, m := range s.messages {
+	messages := s.messages
+	if c.before != nil {
+		messages = c.before
+	}
+	for _, m := range messages {
 		if m.Seq < max(from, c.first) || m.Seq > c.last {
 			continue
 		}
@@ -288,22 +307,38 @@ func (s *Stream) Purge(keep uint64) {
 	s.w.Logf("%s: begins with message %d now", s.Name, s.first)
 }
 
-// LoseTail takes the last messages away, as damage on a majority does: others will have their sequences.
-func (s *Stream) LoseTail(n int) {
+// LoseTail takes the last messages away, as damage on a majority does: others will have their sequences, and another
+// leader has another term. One server, -1 for none, does not know of it until Learn or Heal, and has everything.
+func (s *Stream) LoseTail(n, unaware int) {
 	n = min(n, len(s.messages)-1)
 	if n <= 0 {
 		return
 	}
+	before := slices.Clone(s.messages)
 	s.messages = s.messages[:len(s.messages)-n]
 	s.last = s.messages[len(s.messages)-1].Seq
 	clear(s.bySubj)
 	for _, m := range s.messages {
 		s.bySubj[m.Subject] = m.Seq
 	}
+	s.term++
+	if s.leader == unaware {
+		s.leader = (unaware + 1) % len(s.servers)
+	}
 	for i := range s.servers {
-		s.servers[i].last = min(s.servers[i].last, s.last)
+		if i == unaware {
+			s.servers[i].before = before
+			continue
+		}
+		s.catchUp(i)
 	}
 	s.w.Logf("%s: lost its last %d messages; it ends with %d now", s.Name, n, s.last)
+}
+
+// Has reports whether a message is in the stream, or was before it was cut: it was not lost.
+func (s *Stream) Has(m Message) bool {
+	i := slices.IndexFunc(s.messages, func(found Message) bool { return found.Seq == m.Seq })
+	return m.Seq < s.first || i >= 0 && bytes.Equal(s.messages[i].Data, m.Data)
 }
 
 // String describes the state of the servers.
