@@ -30,22 +30,6 @@ const (
 	partsInFlight = 8
 )
 
-// appending is an Append whose outcome is not known.
-type appending struct {
-	counter  uint64
-	resolved bool // guarded by Log.mu
-	done     chan struct{}
-	err      error // set before done is closed
-}
-
-// resolve sets the outcome. Log.mu is held.
-func (a *appending) resolve(err error) {
-	if !a.resolved {
-		a.resolved, a.err = true, err
-		close(a.done)
-	}
-}
-
 // Append appends a record that is valid only if prev, a Position.Last, is the last valid record before it. It returns
 // nil once the record is valid and apply has returned for it. notes, which may be nil, become headers of its message,
 // for people who look at the stream. Concurrent calls run one after another.

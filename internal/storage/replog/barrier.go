@@ -245,20 +245,6 @@ func earliest(times ...time.Time) time.Time {
 	return slices.MinFunc(times, time.Time.Compare)
 }
 
-// passing is a mark, or the end of the stream, that was not processed.
-type passing struct {
-	passed bool // guarded by Log.mu
-	done   chan struct{}
-}
-
-// pass ends the wait. Log.mu is held.
-func (p *passing) pass() {
-	if !p.passed {
-		p.passed = true
-		close(p.done)
-	}
-}
-
 // markLocked notes that a mark was processed.
 func (l *Log) markLocked(h header) {
 	if m := l.marks[h.counter]; h.writer == l.writer && m != nil {

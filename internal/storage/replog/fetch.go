@@ -61,12 +61,3 @@ func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
 	}
 	return 0, nil
 }
-
-// fail ends following.
-func (l *Log) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.failed == nil {
-		l.failLocked(err)
-	}
-}

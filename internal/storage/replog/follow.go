@@ -261,40 +261,6 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 // errUnsettled means that Config.Settle has failed, or apply with ErrLater, so that a record is not applied yet.
 var errUnsettled = errors.New("a record cannot be applied yet")
 
-// failLocked ends following.
-func (l *Log) failLocked(err error) {
-	l.failed = err
-	l.stats.fail(err)
-	if !errors.Is(err, ErrClosed) {
-		l.config.Log.Error("this node no longer follows the log", "err", err)
-	}
-	if l.current != nil {
-		l.current.resolve(err)
-	}
-	for _, m := range l.marks {
-		m.pass()
-	}
-	for m := range l.reads {
-		m.pass()
-	}
-	clear(l.ahead)
-	l.aheadLen = 0
-}
-
-// wakeUp makes the follower read the stream if messages that this node has heard of do not arrive.
-func (l *Log) wakeUp() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// look makes the follower read the stream, although this node has not heard of messages that it lacks.
-func (l *Log) look() {
-	l.mustLook.Store(true)
-	l.wakeUp()
-}
-
 // behind reports whether this node has heard of messages that it has not processed.
 func (l *Log) behind() bool {
 	next, ok := l.state()
@@ -348,7 +314,7 @@ func (l *Log) fill() {
 			return
 		}
 		l.takeUnsettled()
-		if l.verified.doubts() && l.verify() != nil { // a message that waits for it is not read in vain
+		if l.verified.doubts() && l.verify() != nil { // until then the record would be refused again
 			if !l.pause(backoff) {
 				return
 			}

@@ -347,18 +347,78 @@ func (l *Log) At(fn func(Position)) {
 	fn(l.pos)
 }
 
-// Sync makes everything that this node has processed durable in the stream. A view of the log calls it before it
-// becomes durable itself: otherwise a power failure could leave a view that is ahead of its log. It also makes sure that
-// the stream has what this node has processed, if a majority answers.
-func (l *Log) Sync() error {
-	if err := l.secure(); err != nil {
-		return err
-	}
-	if l.config.Sync == nil {
-		return nil
-	}
-	return l.config.Sync(l.stream)
-}
-
 // Logger returns Config.Log.
 func (l *Log) Logger() *slog.Logger { return l.config.Log }
+
+// fail ends following.
+func (l *Log) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.failLocked(err)
+	}
+}
+
+// failLocked ends following.
+func (l *Log) failLocked(err error) {
+	l.failed = err
+	l.stats.fail(err)
+	if !errors.Is(err, ErrClosed) {
+		l.config.Log.Error("this node no longer follows the log", "err", err)
+	}
+	if l.current != nil {
+		l.current.resolve(err)
+	}
+	for _, m := range l.marks {
+		m.pass()
+	}
+	for m := range l.reads {
+		m.pass()
+	}
+	clear(l.ahead)
+	l.aheadLen = 0
+}
+
+// wakeUp makes the follower read the stream if messages that this node has heard of do not arrive.
+func (l *Log) wakeUp() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// look makes the follower read the stream, although this node has not heard of messages that it lacks.
+func (l *Log) look() {
+	l.mustLook.Store(true)
+	l.wakeUp()
+}
+
+// appending is an Append whose outcome is not known.
+type appending struct {
+	counter  uint64
+	resolved bool // guarded by Log.mu
+	done     chan struct{}
+	err      error // set before done is closed
+}
+
+// resolve sets the outcome. Log.mu is held.
+func (a *appending) resolve(err error) {
+	if !a.resolved {
+		a.resolved, a.err = true, err
+		close(a.done)
+	}
+}
+
+// passing is a mark, or the end of the stream, that was not processed.
+type passing struct {
+	passed bool // guarded by Log.mu
+	done   chan struct{}
+}
+
+// pass ends the wait. Log.mu is held.
+func (p *passing) pass() {
+	if !p.passed {
+		p.passed = true
+		close(p.done)
+	}
+}
