@@ -69,8 +69,8 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 	served := l.barriers.take()
 	deadline := began.Add(l.patience())
 	err := l.finish(deadline, a, h, payload, notes)
-	// Valid for this node is not yet valid for the others, if the stream has lost what came before; and the record that was
-	// first may be a lost one.
+	// Valid for this node is not yet valid for the others, if the stream has lost what came before; and the record that
+	// was first may be a lost one.
 	if err == nil || errors.Is(err, ErrConflict) {
 		outcome := err
 		if err = l.assure(deadline); errors.Is(err, errUnverified) {

@@ -17,7 +17,8 @@ func TestPlantedFaults(t *testing.T) {
 var plantedFaults = []simulate.Planted{
 	{Name: "the predecessor is ignored", File: "follow.go",
 		Old: `valid := complete && h.prev == l.pos.Last && h.chain == l.pos.Chain`,
-		New: `valid := complete && (h.prev == l.pos.Last && h.chain == l.pos.Chain || planted("the predecessor is ignored"))`},
+		New: `valid := complete && (planted("the predecessor is ignored") ||
+		h.prev == l.pos.Last && h.chain == l.pos.Chain)`},
 	{Name: "a loss of the end is not looked for", File: "verify.go",
 		Old: `func (l *Log) compares() bool { return l.config.Term != nil }`,
 		New: `func (l *Log) compares() bool {

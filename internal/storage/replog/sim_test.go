@@ -724,10 +724,11 @@ func (s *simulation) settle() {
 	s.finish()
 }
 
-// recoverable reports whether a node can start with what is left: the log from its beginning on, a snapshot, or a folder.
+// recoverable reports whether a node can start with what is left: the log from its beginning on, or a snapshot.
 func (s *simulation) recoverable() bool {
 	has := func(p Position) bool {
-		return slices.ContainsFunc(s.truth, func(e entry) bool { return e.seq == p.Last }) && min(p.Resume+1, p.Last) >= s.log.First()
+		return min(p.Resume+1, p.Last) >= s.log.First() &&
+			slices.ContainsFunc(s.truth, func(e entry) bool { return e.seq == p.Last })
 	}
 	return s.log.First() == 1 || len(s.made) > 0 && has(s.made[len(s.made)-1])
 }

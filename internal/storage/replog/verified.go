@@ -23,10 +23,11 @@ const sumsKept = 256
 // messageSum is the checksum of a message.
 type messageSum struct{ seq, sum uint64 }
 
-// verified is up to where a log was compared with its stream. Its lock is not that of the log, which is held while apply
-// waits for a checkpoint, and that for [Log.Sync]. Log.mu may be held when mu is taken.
+// verified is up to where a log was compared with its stream. Its lock is not that of the log, which is held while
+// apply waits for a checkpoint, and that for [Log.Sync]. Log.mu may be held when mu is taken.
 type verified struct {
-	done  atomic.Uint64        // the last message that was processed to the end: another one may come in place of a later one
+	// done is the last message that was processed to the end: another one may come in place of a later one.
+	done  atomic.Uint64
 	mu    sync.Mutex           // guards the rest
 	sums  [sumsKept]messageSum // of the last messages that were processed, or are
 	last  uint64               // the latest of those

@@ -242,8 +242,8 @@ func (l *Log) secure() error {
 }
 
 // Sync makes everything that this node has processed durable in the stream. A view of the log calls it before it
-// becomes durable itself: otherwise a power failure could leave a view that is ahead of its log. It also makes sure that
-// the stream has what this node has processed, if a majority answers.
+// becomes durable itself: otherwise a power failure could leave a view that is ahead of its log. It also makes sure
+// that the stream has what this node has processed, if a majority answers.
 func (l *Log) Sync() error {
 	if err := l.secure(); err != nil {
 		return err
