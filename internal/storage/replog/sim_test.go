@@ -120,7 +120,7 @@ func runSim(seed uint64, script []simulate.Event, recorded bool) *simulate.World
 	// A manifest that stands where its condition does not hold names pieces that are gone: a node that joins then waits
 	// for the next snapshot, which is not what this looks for.
 	s.snapshots.Faults.Limbo, s.snapshots.Faults.Accept, s.snapshots.Faults.Fenced = 0, 0, true
-	if s.lossy = profile.IntN(8) == 0; s.lossy {
+	if s.lossy = profile.IntN(3) == 0; s.lossy {
 		// Two broken promises at a time are too many: a node that does not know of the loss yet would append, and what the
 		// leader cannot read cannot be compared.
 		s.log.Faults.Accept, s.log.Faults.Damage = 0, 0
