@@ -57,7 +57,8 @@ users of the machine can see command lines.`,
 	p.StringVar(&f.account, "account", "", "Storage account (default: that of the connection string)")
 	// No flag for the key, see Long: command lines are visible in the list of processes.
 	p.StringVar(&f.connection, "connection-string", "", "Connection string with the account, its key and its addresses")
-	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountverb.FileVariable), "Accounts file with the account's key")
+	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountverb.FileVariable),
+		"Accounts file with the account's key")
 	p.IntVar(&f.keyNumber, "key-number", 1, "Key of the account that signs: 1 or 2")
 	p.StringVar(&f.endpoint, "endpoint", "",
 		`Address of the account's service, such as "http://127.0.0.1:10000/devstoreaccount1"`)

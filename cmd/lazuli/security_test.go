@@ -74,8 +74,8 @@ func TestAccountVerbs(t *testing.T) {
 	if list, err := auth.LoadAccounts(file); err != nil || len(list) != 2 || len(list[1].Keys) != 2 {
 		t.Errorf("accounts %v, %v", list, err)
 	}
-	if _, err := runVerb(t, accountverb.NewCommand(nil), auth.DevelopmentKey+"\n", "add", "given", "--keys-stdin", "--file",
-		file); err != nil {
+	if _, err := runVerb(t, accountverb.NewCommand(nil), auth.DevelopmentKey+"\n", "add", "given", "--keys-stdin",
+		"--file", file); err != nil {
 		t.Error(err)
 	}
 	if out := account("show", "given"); out != "key1 "+auth.DevelopmentKey+"\n" {

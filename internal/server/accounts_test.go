@@ -226,7 +226,8 @@ func TestAddedAccountSettings(t *testing.T) {
 	if set := s.config.Accounts.Blob("shop"); set.Versioning || len(set.Scopes) != 2 {
 		t.Errorf("the settings are %+v", set)
 	}
-	if err := m.Set("shop", map[string]*string{"hierarchical-namespace": to.Ptr("true")}); !errors.Is(err, accounts.ErrInvalid) {
+	err = m.Set("shop", map[string]*string{"hierarchical-namespace": to.Ptr("true")})
+	if !errors.Is(err, accounts.ErrInvalid) {
 		t.Errorf("the namespace of an account with containers is changed: %v", err)
 	}
 	a, err := m.Get("shop")

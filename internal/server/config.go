@@ -39,8 +39,8 @@ type Config struct {
 
 	// Accounts are the accounts, with their settings. Nil is only the development account.
 	Accounts *auth.Accounts
-	// ManagedAccounts allows [Server.AccountManager]: accounts that are added, changed and removed while the server runs, and
-	// kept in the data folder. Without it those of the folder are not served.
+	// ManagedAccounts allows [Server.AccountManager]: accounts that are added, changed and removed while the server runs,
+	// and kept in the data folder. Without it those of the folder are not served.
 	ManagedAccounts bool
 	// AccountGrace is the time after its removal for which the name of such an account is not free; 0 is a minute.
 	AccountGrace time.Duration

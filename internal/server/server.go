@@ -20,7 +20,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
-	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
@@ -254,22 +253,6 @@ func (s *Server) ClockChanged() {
 func (s *Server) Events() *events.Manager {
 	if open := s.services.Load(); open != nil {
 		return open.events.Load()
-	}
-	return nil
-}
-
-// AccountManager adds, changes and removes accounts; nil if [Config] does not allow it, and while the services are closed.
-func (s *Server) AccountManager() *accounts.Manager {
-	if open := s.services.Load(); open != nil {
-		return open.accounts
-	}
-	return nil
-}
-
-// writable returns why the operations of this process that are no requests may not write now.
-func (s *Server) writable() error {
-	if s.space.Full() {
-		return ErrDiskFull
 	}
 	return nil
 }

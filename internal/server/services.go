@@ -19,7 +19,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
-	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
@@ -302,6 +301,23 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 	return err
 }
 
+// AccountManager adds, changes and removes accounts; nil if [Config] does not allow it, and while the services are
+// closed.
+func (s *Server) AccountManager() *accounts.Manager {
+	if open := s.services.Load(); open != nil {
+		return open.accounts
+	}
+	return nil
+}
+
+// writable returns why the operations of this process that are no requests may not write now.
+func (s *Server) writable() error {
+	if s.space.Full() {
+		return ErrDiskFull
+	}
+	return nil
+}
+
 // accountChanged returns what follows the accounts of the other nodes of a cluster; nil if they are not served.
 func (o *services) accountChanged() func(name string, value []byte) {
 	if o.accounts == nil {
@@ -318,7 +334,7 @@ func (s *Server) startAccounts(o *services) error {
 		return s.noteUnserved(o)
 	}
 	err := s.whenElected(context.Background(), func() error {
-		return o.accounts.Start(accounts.Store{Records: records, Follows: s.sharesBlobs(), Contents: contents{records, o.blobs.Service, o.queues.Service, o.tables.Service, o.blobs.State.EventLog(), &o.events},
+		return o.accounts.Start(accounts.Store{Records: records, Follows: s.sharesBlobs(), Contents: o.contents(records),
 			Claim: o.blobs.State.Membership.Claim, Declare: o.blobs.DeclareScopes})
 	})
 	if err != nil {
@@ -326,6 +342,12 @@ func (s *Server) startAccounts(o *services) error {
 	}
 	o.closers = append(o.closers, func() error { o.accounts.Stop(); return nil })
 	return nil
+}
+
+// contents are the data of accounts.
+func (o *services) contents(records state.AccountTable) accounts.Contents {
+	return &accounts.Services{Records: records, Blobs: o.blobs.Service, Queues: o.queues.Service, Tables: o.tables.Service,
+		EventLog: o.blobs.State.EventLog(), Events: o.events.Load}
 }
 
 // noteUnserved says that the data folder has accounts that are not served.
@@ -372,68 +394,4 @@ func (s *Server) observers(observe func(*wire.Request, frontend.Outcome)) func(*
 // operationNames returns the names of all operations of the three services.
 func operationNames() []string {
 	return slices.Concat(tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations(), blobsvc.LakeOperations())
-}
-
-// contents are the data of accounts in the three services.
-type contents struct {
-	accounts state.AccountTable
-	blobs    *blobsvc.Service
-	queues   *queuesvc.Service
-	tables   *tablesvc.Service
-	log      *eventlog.Log
-	events   *atomic.Pointer[events.Manager]
-}
-
-// Has implements accounts.Contents.
-func (c contents) Has(account string) (string, error) {
-	if has, err := c.accounts.HasContainers(account); err != nil || has {
-		return "containers", err
-	}
-	if has, err := c.queues.HasQueues(account); err != nil || has {
-		return "queues", err
-	}
-	if has, err := c.tables.HasTables(account); err != nil || has {
-		return "tables", err
-	}
-	return "", nil
-}
-
-// Delete implements accounts.Contents.
-func (c contents) Delete(_ context.Context, account string) error {
-	// The subscriptions first: the deletions below are no events for them.
-	if err := c.unsubscribe(account); err != nil {
-		return err
-	}
-	_, blobs := c.blobs.Reset(account, "")
-	_, queues := c.queues.Reset(account, "")
-	_, tables := c.tables.Reset(account, "")
-	if err := errors.Join(blobs, queues, tables); err != nil {
-		return err
-	}
-	return c.accounts.Forget(account)
-}
-
-// unsubscribe removes the event subscriptions of an account, also if no events are delivered.
-func (c contents) unsubscribe(account string) error {
-	list, err := c.log.List()
-	if err != nil {
-		return err
-	}
-	manager := c.events.Load()
-	for _, s := range list {
-		if s.Account != account {
-			continue
-		}
-		if manager != nil {
-			err = manager.Remove(s.Account, s.Name)
-		}
-		// The manager of another node may have it, or there may be none.
-		if manager == nil || errors.Is(err, events.ErrNotFound) {
-			err = c.log.Unsubscribe(s.Account, s.Name)
-		}
-		if err != nil && !errors.Is(err, eventlog.ErrSubscriptionNotFound) {
-			return err
-		}
-	}
-	return nil
 }

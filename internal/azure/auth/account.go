@@ -236,8 +236,8 @@ func (a *Accounts) Remove(name string) {
 	})
 }
 
-// ReplaceAdded replaces all added accounts, at the cost of one change. Accounts that are not valid are left out, with an
-// error for each.
+// ReplaceAdded replaces all added accounts, at the cost of one change. Accounts that are not valid are left out, with
+// an error for each.
 func (a *Accounts) ReplaceAdded(list ...Account) (refused []error) {
 	all := make(map[string]*Account, len(list))
 	for _, account := range list {

@@ -123,7 +123,8 @@ func (s serverAccounts) keys(name string) (auth.StoredAccount, error) {
 
 // set sets settings, of which nil unsets one, and returns those that the account has now.
 func (s serverAccounts) set(name string, settings map[string]*string) (accountprops.Overrides, error) {
-	a, err := accountRequest[accounts.Account](s, http.MethodPatch, accountPath(name), map[string]any{"settings": settings})
+	body := map[string]any{"settings": settings}
+	a, err := accountRequest[accounts.Account](s, http.MethodPatch, accountPath(name), body)
 	if err != nil {
 		return nil, err
 	}
