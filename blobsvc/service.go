@@ -208,7 +208,7 @@ func (s *Service) openState(c *blobhost.Config) (err error) {
 	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Logger: c.Log, Relaxed: c.Relaxed,
 		Ephemeral: c.Ephemeral, Scopes: s.scopes,
 		Policy: s.storage.Policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged,
-		Cluster: c.Cluster})
+		Cluster: c.Cluster, Archive: c.Archive})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/moment"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
@@ -26,7 +27,7 @@ import (
 
 // placeHelp describes the arguments of the verbs of backups.
 const placeHelp = `PLACE is a folder, or the URL of a container of a storage account on Azure, Lazuli or
-Azurite: with a SAS, or with --connection-string of that account.`
+Azurite: with a SAS, or with --connection-string of that account. With --key-file it is encrypted.`
 
 // newBackupCommand makes `lazuli backup`.
 func newBackupCommand(m *Main) *cobra.Command {
@@ -121,19 +122,20 @@ server ran (managed-accounts): keep the accounts file and the configuration too.
 			return err
 		})
 	}
-	cmd.AddCommand(newBackupLs(), newBackupCheck())
+	cmd.AddCommand(newBackupLs(), newBackupCheck(), moment.NewLog(placeFlag, placeHelp))
 	return cmd
 }
 
-// placeFlag adds --connection-string to cmd, and returns how to open the place of an argument.
+// placeFlag adds --connection-string and --key-file to cmd, and returns how to open the place of an argument.
 func placeFlag(cmd *cobra.Command) func(string) (backup.Place, error) {
 	connection := target.AccountFlag(cmd)
+	key := cmd.Flags().String("key-file", "", "file with the key of an encrypted PLACE: 64 hexadecimal digits")
 	return func(text string) (backup.Place, error) {
 		account, err := connection()
 		if err != nil {
 			return nil, err
 		}
-		place, err := backup.Open(text, account)
+		place, err := backup.OpenSealed(text, account, *key)
 		if err != nil {
 			return nil, console.Usage(err)
 		}
@@ -271,16 +273,32 @@ FOLDER must not exist, or be empty. It gets its name when it is complete and was
 lazuli fsck. A running server is not touched: start one on the folder with "lazuli serve --location
 FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOLDER".
 
+With --to-time, PLACE is that of a server's option --archive, and FOLDER gets the state of that
+moment: every change that was acknowledged before it, and none that began after it. What can be
+reached, "lazuli backup log ls" shows; a moment that cannot is refused.
+
 ` + placeHelp,
 		Example: `  lazuli restore /mnt/backups /var/lib/lazuli-restored
-  lazuli restore /mnt/backups /tmp/monday --name 20260105T020000.000Z`}
+  lazuli restore /mnt/backups /tmp/monday --name 20260105T020000.000Z
+  lazuli restore /mnt/archive /tmp/before --to-time "10 minutes ago"`}
 	open := placeFlag(cmd)
 	name := cmd.Flags().String("name", "", "name of the backup, as lazuli backup ls shows it (default: the newest)")
+	at := cmd.Flags().String("to-time", "", `restore a moment from the archive in PLACE: RFC 3339, or "10 minutes ago"`)
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		place, err := open(args[0])
 		if err != nil {
 			return err
+		}
+		switch {
+		case *at != "" && *name != "":
+			return console.Usagef("--name and --to-time exclude each other")
+		case *at != "":
+			row, text, err := moment.Restore(cmd, place, *at, args[1], verifyRestored)
+			if err != nil {
+				return err
+			}
+			return output(row, text)
 		}
 		list, err := backup.Read(cmd.Context(), place, *name)
 		if err != nil {

@@ -93,10 +93,10 @@ func (f *logsQuery) query(now time.Time) (q logstore.Query, err error) {
 			"role's records")
 	}
 	q.Service = f.service
-	if q.From, err = parseMoment(f.from, now); err != nil {
+	if q.From, err = console.ParseMoment(f.from, now); err != nil {
 		return q, fmt.Errorf("--from: %w", err)
 	}
-	if q.To, err = parseMoment(f.to, now); err != nil {
+	if q.To, err = console.ParseMoment(f.to, now); err != nil {
 		return q, fmt.Errorf("--to: %w", err)
 	}
 	// An empty range would print nothing, and look like a service that logged nothing.
@@ -117,21 +117,6 @@ func (f *logsQuery) query(now time.Time) (q logstore.Query, err error) {
 		return q, fmt.Errorf("--limit %d is negative", f.limit)
 	}
 	return q, nil
-}
-
-// parseMoment reads a time, a day, or how long before now.
-func parseMoment(s string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d).UTC(), nil
-	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
-		"2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC(), nil
-		}
-	}
-	return time.Time{}, fmt.Errorf(
-		"%q is neither a time such as 2026-03-01T12:00:00Z nor a duration before now such as 90m", s)
 }
 
 func (f *logsQuery) run(ctx context.Context, connectionString string, out, stderr io.Writer, now time.Time) error {

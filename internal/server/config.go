@@ -17,6 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/server/archive"
 )
 
 // Config configures a [Server]. The zero value is not valid: one of Location and InMemory is required.
@@ -101,6 +102,9 @@ type Config struct {
 	Events     bool
 	EventHosts egress.Policy
 	EventURL   func(account, name, code string) string
+	// Archive gets the logs of a server alone with a data folder; nil sends them nowhere. The server opens and closes it;
+	// the caller runs it, see [archive.Archive.Run].
+	Archive *archive.Archive
 	// Metrics, if set, is where the request counters are registered.
 	Metrics prometheus.Registerer
 }

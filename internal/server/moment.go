@@ -77,14 +77,25 @@ func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 	for _, name := range backup.Databases {
 		list = append(list, databases[name])
 	}
+	// The place in the archive before the pins: what a segment has by then, the pins have as well.
+	var position *backup.LogPosition
+	if a := s.config.Archive; a != nil {
+		position = a.Next()
+	}
 	pins, err := store.PinAll(list...)
 	if err != nil {
 		return nil, err
 	}
+	groups := map[string]uint64{}
 	for i, name := range backup.Databases {
 		m.pins[name] = pins[i]
+		groups[name] = pins[i].Group()
 	}
-	m.info = backup.Info{Origin: cmp.Or(databases["blobs"].LogID(), s.dir.ID()), Release: buildinfo.Current().Version}
+	if position != nil {
+		s.config.Archive.Pinned(position, groups)
+	}
+	m.info = backup.Info{Origin: cmp.Or(databases["blobs"].LogID(), s.dir.ID()), Release: buildinfo.Current().Version,
+		Log: position}
 	return m, nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -73,6 +74,7 @@ func everyMetric(t *testing.T) described {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	(&backup.Schedule{Metrics: all}).Run(ctx)
+	archive.New(archive.Options{Place: backup.Folder(t.TempDir()), Metrics: all})
 	all.MustRegister(workers.New(workers.Config{}).Collector(), new(taskhub.Backend).Collector())
 	return all
 }

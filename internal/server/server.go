@@ -127,6 +127,14 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 	if err := s.checkFolder(); err != nil {
 		return nil, err
 	}
+	if c.Archive != nil {
+		if c.InMemory || c.Cluster != nil || c.NATS.URL != "" {
+			return nil, errors.New("an archive needs a server alone with all of its state in Location")
+		}
+		if err := c.Archive.Open(s.dir.Archive()); err != nil {
+			return nil, err
+		}
+	}
 	serve := func() {
 		for _, srv := range s.listeners {
 			srv.serve(s.handler(srv.service), c)
@@ -220,6 +228,9 @@ func (s *Server) Stop(ctx context.Context) error {
 		wait.Wait()
 		if open != nil {
 			s.err = open.close()
+		}
+		if s.config.Archive != nil {
+			s.err = errors.Join(s.err, s.config.Archive.Close())
 		}
 		s.space.Close()
 		if s.dir != nil {

@@ -23,12 +23,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
+	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/service"
 	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
 	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
@@ -186,6 +189,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openServices(ctx, o, common, node); err != nil {
 		return err
 	}
+	if err := s.attachArchive(o); err != nil {
+		return err
+	}
 	if s.Clustered() {
 		logs := o.logs()
 		member.AddReport("tables", func() any { return o.reportOf("tables", logs["tables"]) })
@@ -252,6 +258,7 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 		if err != nil {
 			return err
 		}
+		options.Archive = s.archiveOf("tables")
 		svc, err := service.Open(tablesvc.New, &tablehost.Config{Common: common, Path: s.dir.Tables(), Features: features,
 			Store: options})
 		if err == nil {
@@ -268,7 +275,7 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 			Extents: s.dir.Extents(), Features: features, ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged,
 			Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events,
 			EventLogged: o.wakeEvents, Subscribed: node.Subscribed, AccountChanged: o.accountChanged(),
-			Cluster: cluster})
+			Cluster: cluster, Archive: s.archiveOfBlobs()})
 		if err == nil {
 			o.blobs = blobs{svc, service.Get(svc)}
 		}
@@ -279,6 +286,7 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 		if err != nil {
 			return err
 		}
+		options.Archive = s.archiveOf("queues")
 		svc, err := service.Open(queuesvc.New, &queuehost.Config{Common: common, Path: s.dir.QueueState(),
 			Features: features, Store: options})
 		if err == nil {
@@ -362,6 +370,33 @@ func (s *Server) noteUnserved(o *services) error {
 			"managed-accounts to serve them", "first", list[0].Name)
 	}
 	return err
+}
+
+// archiveOf returns the archive of a database, nil without one.
+func (s *Server) archiveOf(name string) store.Archive {
+	if s.config.Archive == nil {
+		return nil
+	}
+	return s.config.Archive.Log(slices.Index(backup.Databases, name))
+}
+
+// archiveOfBlobs returns the archive of the database and the content of blobs, nil without one.
+func (s *Server) archiveOfBlobs() replica.Archive {
+	if s.config.Archive == nil {
+		return nil
+	}
+	return s.config.Archive.Blobs()
+}
+
+// attachArchive gives the archive the content of services that were just opened, before they serve a request.
+func (s *Server) attachArchive(o *services) error {
+	a := s.config.Archive
+	if a == nil {
+		return nil
+	}
+	// Closers run in the reverse order: the archive gets the last changes before the services are closed.
+	o.closers = append(o.closers, func() error { a.Detach(context.Background()); return nil })
+	return a.Attach(s.dir.EncryptionScopes())
 }
 
 // wakeEvents tells the delivery of events that an account has one.

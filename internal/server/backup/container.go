@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 
@@ -75,7 +79,7 @@ func (b blobs) String() string { return b.url }
 func (b blobs) Get(ctx context.Context, name string) ([]byte, error) {
 	r, err := b.client.NewBlobClient(name).DownloadStream(ctx, nil)
 	if bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
-		return nil, fmt.Errorf("%s/%s: %w", b.url, name, errAbsent)
+		return nil, fmt.Errorf("%s/%s: %w", b.url, name, ErrAbsent)
 	}
 	if err != nil {
 		return nil, err
@@ -86,7 +90,18 @@ func (b blobs) Get(ctx context.Context, name string) ([]byte, error) {
 }
 
 func (b blobs) Put(ctx context.Context, name string, content []byte) error {
-	_, err := b.client.NewBlockBlobClient(name).Upload(ctx, streaming.NopCloser(strings.NewReader(string(content))), nil)
+	_, err := b.client.NewBlockBlobClient(name).Upload(ctx, streaming.NopCloser(bytes.NewReader(content)), nil)
+	return err
+}
+
+func (b blobs) Create(ctx context.Context, name string, content []byte) error {
+	any := azcore.ETagAny
+	_, err := b.client.NewBlockBlobClient(name).Upload(ctx, streaming.NopCloser(bytes.NewReader(content)),
+		&blockblob.UploadOptions{AccessConditions: &blob.AccessConditions{
+			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: &any}}})
+	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
+		return fmt.Errorf("%s/%s: %w", b.url, name, ErrExists)
+	}
 	return err
 }
 
@@ -137,14 +152,14 @@ func (b blobs) Lock(ctx context.Context) (context.Context, func() error, error) 
 			bloberror.AuthorizationPermissionMismatch) { // a SAS of the container cannot create it
 		return nil, nil, err
 	}
-	blob := b.client.NewBlockBlobClient(lockName)
+	lock := b.client.NewBlockBlobClient(lockName)
 	// A blob with a lease refuses the upload without its ID. It exists then, which is all that is needed: AcquireLease
 	// decides.
-	if _, err := blob.Upload(ctx, streaming.NopCloser(strings.NewReader("")), nil); err != nil &&
+	if _, err := lock.Upload(ctx, streaming.NopCloser(strings.NewReader("")), nil); err != nil &&
 		!bloberror.HasCode(err, bloberror.LeaseIDMissing) {
 		return nil, nil, err
 	}
-	l, err := lease.NewBlobClient(blob, nil)
+	l, err := lease.NewBlobClient(lock, nil)
 	if err != nil {
 		return nil, nil, err
 	}

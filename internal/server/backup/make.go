@@ -3,8 +3,6 @@ package backup
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -206,8 +204,7 @@ func (m *maker) readAll(ctx context.Context, s Source, writes *errgroup.Group) e
 
 // put writes a piece, unless the place has it.
 func (m *maker) put(ctx context.Context, writes *errgroup.Group, content []byte) Piece {
-	sum := sha256.Sum256(content)
-	piece := Piece{hex.EncodeToString(sum[:]), int64(len(content))}
+	piece := Piece{sumOf(m.place, content), int64(len(content))}
 	m.mu.Lock()
 	// It is noted before it is written, so that the same content is not written a second time meanwhile. If the write
 	// fails, Make fails and no list refers to the piece.

@@ -148,10 +148,13 @@ func read(ctx context.Context, p Place, name string) (*Manifest, error) {
 // marked reports whether a place has backups. An empty place has none; another one is ErrNotPlace.
 func marked(ctx context.Context, p Place) (bool, error) {
 	text, err := p.Get(ctx, markName)
+	if err == nil && isSealed(text) {
+		return true, fmt.Errorf("%s %w", p, ErrSealed)
+	}
 	if err == nil {
 		return true, sumfile.Decode(text, markKind, Format, new(struct{}))
 	}
-	if !errors.Is(err, errAbsent) {
+	if !errors.Is(err, ErrAbsent) {
 		return false, err
 	}
 	full := errors.New("full")

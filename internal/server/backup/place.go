@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +16,13 @@ import (
 
 // Place holds backups: files with names that have slashes.
 type Place interface {
-	// Get returns a file, or errAbsent.
+	// Get returns a file, or ErrAbsent.
 	Get(ctx context.Context, name string) ([]byte, error)
 	// Put creates or replaces a file, durably, as a whole.
 	Put(ctx context.Context, name string, content []byte) error
+	// Create is Put for a file that must not exist: if it does, the file stays and the error is ErrExists. Of several
+	// callers at once, one creates the file.
+	Create(ctx context.Context, name string, content []byte) error
 	// List calls fn with the names that begin with prefix, which is "" or ends with a slash. The place need not exist.
 	List(ctx context.Context, prefix string, fn func(name string) error) error
 	// Remove removes a file, which need not exist.
@@ -35,8 +39,13 @@ type Place interface {
 // ErrNoFolder means that the folder above a place does not exist.
 var ErrNoFolder = errors.New("does not exist")
 
-// errAbsent means that a place does not have a file.
-var errAbsent = errors.New("the file does not exist")
+// Errors of the methods of a Place.
+var (
+	// ErrAbsent means that a place does not have a file.
+	ErrAbsent = errors.New("the file does not exist")
+	// ErrExists means that a place has a file that was to be created.
+	ErrExists = errors.New("the file exists")
+)
 
 // folder is a place on a disk.
 type folder struct{ path string }
@@ -51,7 +60,7 @@ func (f folder) file(name string) string { return filepath.Join(f.path, filepath
 func (f folder) Get(_ context.Context, name string) ([]byte, error) {
 	content, err := disk.ReadFile(f.path, filepath.FromSlash(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s: %w", f.file(name), errAbsent)
+		err = fmt.Errorf("%s: %w", f.file(name), ErrAbsent)
 	}
 	return content, err
 }
@@ -64,6 +73,20 @@ func (f folder) Put(ctx context.Context, name string, content []byte) error {
 		return err
 	}
 	return disk.WriteFile(f.path, filepath.FromSlash(name), content)
+}
+
+// Create writes the file under a name of its own and links it: a link, unlike a rename, does not replace what is there.
+func (f folder) Create(ctx context.Context, name string, content []byte) error {
+	part := name + "." + rand.Text() + disk.PartSuffix
+	if err := f.Put(ctx, part, content); err != nil {
+		return err
+	}
+	// The content is durable under its first name, so the second one never has a part of it.
+	err := os.Link(f.file(part), f.file(name))
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s: %w", f.file(name), ErrExists)
+	}
+	return errors.Join(err, os.Remove(f.file(part)), disk.SyncDir(filepath.Dir(f.file(name))))
 }
 
 func (f folder) List(ctx context.Context, prefix string, fn func(string) error) error {
@@ -146,4 +169,17 @@ func Open(text, account string) (Place, error) {
 	}
 	f := folder{path}
 	return f, f.reachable()
+}
+
+// OpenSealed is Open for a place whose files are encrypted with the key in a file, see [ReadKey]; "" is Open.
+func OpenSealed(text, account, keyFile string) (Place, error) {
+	place, err := Open(text, account)
+	if err != nil || keyFile == "" {
+		return place, err
+	}
+	key, err := ReadKey(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	return Sealed(place, key)
 }

@@ -2,8 +2,6 @@ package backup
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,7 +72,12 @@ type RestoreOptions struct {
 // Restore makes the data folder at path from a backup. The folder gets its name when everything was written and
 // checked; path must not exist, or be an empty folder. Errors: ErrDamaged, fs.ErrExist, those of Verify and of the
 // place.
-func Restore(ctx context.Context, p Place, m *Manifest, path string, o RestoreOptions) (err error) {
+func Restore(ctx context.Context, p Place, m *Manifest, path string, o RestoreOptions) error {
+	return RestoreSource(ctx, Stored(p, m, o.Progress), path, o)
+}
+
+// RestoreSource is Restore of another source, whose progress is its own matter.
+func RestoreSource(ctx context.Context, s Source, path string, o RestoreOptions) (err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
@@ -85,7 +88,7 @@ func Restore(ctx context.Context, p Place, m *Manifest, path string, o RestoreOp
 	if err := os.RemoveAll(part); err != nil {
 		return err
 	}
-	if err := fill(ctx, p, m, part, o); err != nil {
+	if err := fill(ctx, s, part, o); err != nil {
 		return errors.Join(err, os.RemoveAll(part))
 	}
 	if err := fault.Point(pointRestored); err != nil {
@@ -107,16 +110,15 @@ func Check(ctx context.Context, p Place, m *Manifest, o RestoreOptions) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(fill(ctx, p, m, part, o), os.RemoveAll(part))
+	return errors.Join(fill(ctx, Stored(p, m, o.Progress), part, o), os.RemoveAll(part))
 }
 
 // fill makes and checks the data folder at path.
-func fill(ctx context.Context, p Place, m *Manifest, path string, o RestoreOptions) error {
+func fill(ctx context.Context, s Source, path string, o RestoreOptions) error {
 	d, err := datadir.Open(path)
 	if err != nil {
 		return err
 	}
-	s := &stored{place: p, list: m, progress: o.Progress}
 	if err := errors.Join(Fill(ctx, d, s, time.Now()), d.Close()); err != nil {
 		return err
 	}
@@ -137,6 +139,11 @@ func vacant(path string) error {
 			fs.ErrExist)
 	}
 	return nil
+}
+
+// Stored returns a backup as a Source. progress is called with the bytes that were read; nil is nothing.
+func Stored(p Place, m *Manifest, progress func(read int64)) Source {
+	return &stored{place: p, list: m, progress: progress}
 }
 
 // stored is a backup as a Source.
@@ -190,13 +197,13 @@ func (s *stored) Contents(ctx context.Context, _ func(extent.Window) []extent.Ra
 // get reads a piece and compares it with its name.
 func (s *stored) get(ctx context.Context, piece Piece) ([]byte, error) {
 	content, err := s.place.Get(ctx, piece.name())
-	if errors.Is(err, errAbsent) {
+	if errors.Is(err, ErrAbsent) {
 		return nil, fmt.Errorf("%w: %s: %s is missing", ErrDamaged, s.place, piece.name())
 	}
 	if err != nil {
 		return nil, err
 	}
-	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != piece.Sum {
+	if sumOf(s.place, content) != piece.Sum {
 		return nil, fmt.Errorf("%w: %s: %s is not what was written", ErrDamaged, s.place, piece.name())
 	}
 	if s.read += piece.Size; s.progress != nil {

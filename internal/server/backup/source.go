@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
@@ -16,6 +17,20 @@ type Info struct {
 	Origin string `json:"origin"`
 	// Release is the release of the server.
 	Release string `json:"release"`
+	// Log is where the moment is in an archive of the log; nil without one.
+	Log *LogPosition `json:"log,omitempty"`
+}
+
+// LogPosition is a moment in an archive of the log, see package archive.
+type LogPosition struct {
+	// Timeline names a sequence of segments without a gap, and Segment is the first one that may have something that the
+	// moment lacks.
+	Timeline string `json:"timeline"`
+	Segment  uint64 `json:"segment"`
+	// Groups are the numbers of the last groups of the databases that the moment has.
+	Groups map[string]uint64 `json:"groups"`
+	// At is not before the moment: later writes have later times.
+	At time.Time `json:"at"`
 }
 
 // Source gives the state of one moment. Its methods are called once, in this order, then Close.

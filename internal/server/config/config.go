@@ -70,6 +70,19 @@ type Backup struct {
 	KeepFor time.Duration
 }
 
+// Archive is an archive of the log. The zero value sends it nowhere.
+type Archive struct {
+	// To is the path of a folder or the URL of a container; Account is the connection string of its account, "" if the URL
+	// has a SAS.
+	To, Account string
+	// KeyFile has the key with which the archive is encrypted; "" leaves it as it is.
+	KeyFile string
+	// Every is the interval of segments, Base that of bases, and Keep the time that stays reachable.
+	Every, Base, Keep time.Duration
+	// SpoolMiB bounds what waits for the archive in the data folder, in MiB.
+	SpoolMiB int
+}
+
 // NATS says which NATS keeps the queues.
 type NATS struct {
 	// Listen opens the embedded server to NATS clients at host:port, without authentication. "" opens no port.
@@ -125,6 +138,8 @@ type Config struct {
 	AdminState bool
 	// Backup makes backups on a schedule.
 	Backup Backup
+	// Archive sends the log to a place.
+	Archive Archive
 	// BackupToken opens backups through the admin listener, and nothing else. "" for none.
 	BackupToken string
 	// TestClock runs the services on a clock that the admin listener sets forward. It needs InMemory.
@@ -211,8 +226,10 @@ func Default() Config {
 		Accounts:      []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
 		NATS:          NATS{Replicas: 1},
 		Backup:        Backup{Every: 24 * time.Hour, Keep: 7},
-		Roles:         defaultRoles(),
-		Durable:       Durable{Listen: "127.0.0.1:4001", Hub: "default"},
+		Archive: Archive{Every: 10 * time.Second, Base: 24 * time.Hour, Keep: 7 * 24 * time.Hour,
+			SpoolMiB: 4096},
+		Roles:   defaultRoles(),
+		Durable: Durable{Listen: "127.0.0.1:4001", Hub: "default"},
 		// Below the ten seconds after which `docker stop` kills.
 		ShutdownTimeout: 8 * time.Second,
 		LogLevel:        slog.LevelInfo,
@@ -309,6 +326,9 @@ func (c *Config) validate() error {
 	if err := c.validateCluster(); err != nil {
 		return err
 	}
+	if err := c.validateArchive(); err != nil {
+		return err
+	}
 	switch {
 	case (c.NATS.Tables() || c.NATS.Blobs()) && c.Durability == Relaxed:
 		return errors.New("replicated tables and blobs have no relaxed durability: it cannot be used with table or blob " +
@@ -350,6 +370,30 @@ func (c *Config) validateAdmin() error {
 		return errors.New("backup-every is the interval between backups: it must be at least 1m")
 	}
 	return c.checkDoors()
+}
+
+// validateArchive checks the options of the archive against the others.
+func (c *Config) validateArchive() error {
+	a := c.Archive
+	switch {
+	case a.To == "" && (a.KeyFile != "" || a.Account != ""):
+		return errors.New("archive-key-file and archive-connection-string are about archive: set that as well")
+	case a.To == "":
+		return nil
+	case c.InMemory:
+		return errors.New("archive needs a data folder: it cannot be used with in-memory")
+	case c.Cluster.Enabled():
+		return errors.New("archive is for a server alone: on a node of a cluster, use backup-to")
+	case c.NATS.URL != "":
+		return errors.New("archive needs the whole state in the data folder: it cannot be used with nats-url")
+	case a.Every < 100*time.Millisecond:
+		return errors.New("archive-every must be at least 100ms")
+	case a.Base < time.Minute || a.Keep < time.Minute:
+		return errors.New("archive-base and archive-keep must be at least 1m")
+	case c.Backup.To == a.To:
+		return errors.New("archive makes the backups in its place by itself: backup-to must be another place")
+	}
+	return nil
 }
 
 func (o *OAuth) validate(noAdmin bool) error {

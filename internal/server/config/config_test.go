@@ -97,11 +97,13 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 		"max-requests": "6", "container-soft-delete-days": "7", "encryption-scopes": "one,two",
 		"allow-copy-source": "a.example,*.b.example",
 		"backup-to":         "place", "backup-keep": "5",
+		"archive": "archive", "archive-spool": "100", "archive-keep": "1h0m0s", "archive-base": "2h0m0s",
 	}
 	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
 		"cert": true, "key": true, "pwd": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true,
 		"oauth-audiences": true, "oauth-roles": true, "oauth-groups": true,
 		"durable-account": true, "durable-token": true, "backup-token": true, "backup-connection-string": true,
+		"archive-key-file": true, "archive-connection-string": true,
 		"test-clock": true, "roles-account": true, "allow-private-copy-source": true, "allow-event-host": true,
 		"allow-private-event-host": true, "blob-immutability": true, "nats-replicas": true, "nats-url": true,
 		"nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true, "nats-monitor": true,

@@ -34,7 +34,9 @@ var opens = map[string]string{
 
 	// The path of backups asks for a token, or is open to callers on this machine alone (internal/server/admin).
 	"backup-token": "", "backup-to": "", "backup-every": "", "backup-keep": "", "backup-keep-for": "",
-	"backup-connection-string": "",
+	"backup-connection-string": "", "archive": "", "archive-keep": "", "archive-base": "",
+	"archive-spool": "", "archive-every": "",
+	"archive-key-file": "", "archive-connection-string": "",
 
 	"location": "", "in-memory": "", "seed": "", "durability": "", "max-connections": "", "max-requests": "",
 	"shutdown-timeout": "", "silent": "", "log-level": "", "log-format": "",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -212,14 +213,8 @@ var groups = []group{
 	{"Backup", []option{
 		{name: "backup-to", kind: "folder|URL",
 			usage: "Folder, or URL of a container of any account, to which the server backs up itself",
-			set:   func(c *Config, s string) error { c.Backup.To = s; return notEmpty(s) },
-			get: func(c *Config) string {
-				place, signature, _ := strings.Cut(c.Backup.To, "?")
-				if signature != "" {
-					place += "?" + redacted
-				}
-				return place
-			}},
+			set:   func(c *Config, s string) error { c.Backup.To = s; return checkPlace(s) },
+			get:   func(c *Config) string { return withoutSignature(c.Backup.To) }},
 		duration("backup-every", "Interval of the backups to backup-to",
 			func(c *Config) *time.Duration { return &c.Backup.Every }),
 		number("backup-keep", "Number of the newest backups in backup-to to keep; 0 keeps all", 0, 1<<30,
@@ -231,6 +226,7 @@ var groups = []group{
 		secret("backup-token", "Token with which lazuli backup may read the state through the admin listener, and do "+
 			"nothing else there", func(c *Config) *string { return &c.BackupToken }, checkToken),
 	}},
+	{"Archive", archiveOptions},
 	{"Queues' NATS", []option{
 		text("nats-listen", "", "host:port",
 			"Address on which the embedded NATS server accepts clients such as the nats CLI, without authentication",
@@ -283,6 +279,45 @@ var groups = []group{
 				return notEmpty(s)
 			}},
 	}},
+}
+
+// archiveOptions are the options of the archive of the log.
+var archiveOptions = []option{
+	{name: "archive", kind: "folder|URL",
+		usage: "Folder, or URL of a container of any account, to which the server sends its log all the time, so that the " +
+			"state of any moment can be restored",
+		set: func(c *Config, s string) error { c.Archive.To = s; return checkPlace(s) },
+		get: func(c *Config) string { return withoutSignature(c.Archive.To) }},
+	duration("archive-every", "Interval at which changes are sent to archive",
+		func(c *Config) *time.Duration { return &c.Archive.Every }),
+	duration("archive-keep", "Time that stays reachable in archive",
+		func(c *Config) *time.Duration { return &c.Archive.Keep }),
+	duration("archive-base", "Interval of the backups that restores from archive begin with",
+		func(c *Config) *time.Duration { return &c.Archive.Base }),
+	number("archive-spool", "MiB that wait in the data folder while archive cannot be reached; beyond that the archive gets "+
+		"a gap", 64, 1<<24, func(c *Config) *int { return &c.Archive.SpoolMiB }),
+	text("archive-key-file", "", "file", "File with a key of 64 hexadecimal digits with which archive is encrypted",
+		func(c *Config) *string { return &c.Archive.KeyFile }, notEmpty),
+	secret("archive-connection-string", "Connection string of the account of archive, if its URL has no SAS",
+		func(c *Config) *string { return &c.Archive.Account }, notEmpty),
+}
+
+// checkPlace refuses what is no place of backups.
+func checkPlace(s string) error {
+	if scheme, _, found := strings.Cut(s, "://"); found && scheme != "https" && scheme != "http" {
+		return errors.New("it must be a folder or the URL of a container of an Azure-compatible account; " + scheme +
+			" is not supported")
+	}
+	return notEmpty(s)
+}
+
+// withoutSignature returns the text of a place without the SAS of its URL.
+func withoutSignature(place string) string {
+	place, signature, _ := strings.Cut(place, "?")
+	if signature != "" {
+		place += "?" + redacted
+	}
+	return place
 }
 
 // blobOptions are the default settings of accounts for the Blob service.

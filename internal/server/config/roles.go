@@ -168,6 +168,10 @@ func rarely(o option) option {
 
 // section returns the role that an option belongs to, and its key in the section of the role; "" for other options.
 func (o *option) section() (role, key string) {
+	// The archive of the log is no role.
+	if slices.ContainsFunc(archiveOptions, func(other option) bool { return other.name == o.name }) {
+		return "", ""
+	}
 	for _, role := range RoleNames {
 		if key, ok := strings.CutPrefix(o.name, role+"-"); ok {
 			return role, key

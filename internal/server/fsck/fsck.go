@@ -137,7 +137,8 @@ func (c *check) contained(where string, run func() error) (err error) {
 // names are the expected entries of a data folder, except for the logs of the databases, which exist after a crash.
 var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "queues.db", "extents", "queues", "cluster",
 	datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile,
-	store.MarksFile, datadir.SearchFolder, datadir.HistoryFile, datadir.HistoryFile + sumfile.PartSuffix}
+	store.MarksFile, datadir.SearchFolder, datadir.ArchiveFolder,
+	datadir.HistoryFile, datadir.HistoryFile + sumfile.PartSuffix}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {

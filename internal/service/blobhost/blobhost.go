@@ -19,6 +19,8 @@ type Config struct {
 	Path, Extents string
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
+	// Archive gets the log of the database, and the content; nil sends them nowhere.
+	Archive replica.Archive
 	// Cluster makes the service that of a node of a cluster. Follower is set by New.
 	Cluster *replica.Cluster
 	// Features are the analytics settings that may be turned on. The zero value refuses all.

@@ -347,6 +347,9 @@ func (d *Dir) Blobs() string { return filepath.Join(d.path, blobsFile) }
 // Extents is the path of the folder with blob content.
 func (d *Dir) Extents() string { return filepath.Join(d.path, extentsFolder) }
 
+// Archive is the path of the folder with what waits for an archive of the log.
+func (d *Dir) Archive() string { return filepath.Join(d.path, ArchiveFolder) }
+
 // EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes.
 func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, ScopesFile) }
 

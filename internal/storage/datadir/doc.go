@@ -12,6 +12,7 @@
 //	queues.db    Queue service: queues and messages
 //	queues/      the log of queues.db, a stream (JetStream)
 //	RESERVE      space for a full disk (package diskspace)
+//	archive/     what waits for an archive of the log
 //	search-index/  indexes of the search-index role, which can be made again
 //	damaged/     files that a repair replaced, see lazuli fsck --repair
 //	dashboard.history  figures of queues that the dashboard shows

@@ -38,6 +38,9 @@ const (
 	// SearchFolder is the folder inside the data folder that holds the indexes of the search-index role. They follow the
 	// tables, and are not part of a snapshot.
 	SearchFolder = "search-index"
+	// ArchiveFolder is the folder inside the data folder with what waits for an archive of the log. It is about the files
+	// as they are now, and not part of a snapshot.
+	ArchiveFolder = "archive"
 	// partSuffix marks an incomplete copy.
 	partSuffix = ".part"
 )
@@ -54,7 +57,7 @@ type Snapshot struct {
 func own(name string) bool {
 	return name == lockFile || name == ManifestFile+sumfile.PartSuffix || name == IssuerKeyFile ||
 		name == HistoryFile || name == HistoryFile+sumfile.PartSuffix || strings.HasPrefix(name, HistoryFile+".damaged-") ||
-		name == SnapshotsFolder || name == SearchFolder || name == DamagedFolder ||
+		name == SnapshotsFolder || name == SearchFolder || name == ArchiveFolder || name == DamagedFolder ||
 		name == diskspace.ReserveFile || name == store.MarksFile || strings.HasPrefix(name, restoringFolder)
 }
 

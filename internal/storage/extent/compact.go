@@ -69,6 +69,15 @@ func (s *Store) Hold() (release func()) {
 	return func() { s.held.Add(-1) }
 }
 
+// Retain sets a function that Compact asks before it deletes a dead extent: if it returns true, the extent stays until
+// a later call. Nil is a function that returns false.
+func (s *Store) Retain(fn func(id uint64, size int64) bool) {
+	if fn == nil {
+		fn = func(uint64, int64) bool { return false }
+	}
+	s.retained.Store(&fn)
+}
+
 // Compact runs once: it deletes dead extents and moves the content of extents that are mostly dead. The owner calls it
 // at intervals.
 //
@@ -253,6 +262,9 @@ func (c *compaction) sweep() error {
 		}
 		// A reader may have taken slices from metadata before the extent became dead, and not have pinned it yet.
 		if now.Sub(u.e.deadSince) < c.s.opts.Grace {
+			continue
+		}
+		if retained := c.s.retained.Load(); retained != nil && (*retained)(id, u.size) {
 			continue
 		}
 		gone, err := c.s.remove(u.e)

@@ -75,6 +75,7 @@ type Store struct {
 
 	compacting sync.Mutex   // one Compact at a time
 	held       atomic.Int32 // calls of Hold without a release
+	retained   atomic.Pointer[func(id uint64, size int64) bool]
 
 	mirror   atomic.Pointer[mirrored] // nil for a single machine
 	creating sync.Mutex               // held while a copy is created
@@ -295,6 +296,7 @@ type Stat struct {
 	Sealed   bool  // takes no more appends
 	Copied   bool  // another node writes or wrote it
 	Finished bool  // everything is known to be on disk; not so after a crash, until Open has repaired the extent
+	Begun    bool  // this process has created it
 }
 
 // Stats describes all extents, in no particular order.
@@ -304,7 +306,7 @@ func (s *Store) Stats() []Stat {
 	stats := make([]Stat, 0, len(s.extents))
 	for _, e := range s.extents {
 		e.mu.Lock()
-		stats = append(stats, Stat{e.id, e.size, e.sealed, !s.owns(e.id), e.named && e.finished})
+		stats = append(stats, Stat{e.id, e.size, e.sealed, !s.owns(e.id), e.named && e.finished, e.begun})
 		e.mu.Unlock()
 	}
 	return stats

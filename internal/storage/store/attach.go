@@ -62,6 +62,17 @@ func (s *WriteSet) appendAttached(p []byte) []byte {
 	return p
 }
 
+// stampKey is the key of the attachment with the time of a group, 8 bytes, little-endian: see Archive.
+const stampKey = "\x00at"
+
+// stampOf returns the time in an attachment with stampKey, 0 if it has none.
+func stampOf(w Write) int64 {
+	if len(w.Value) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(w.Value))
+}
+
 // maxScratch is the maximum size of the buffer that is kept for the next record with attachments, in bytes.
 const maxScratch = 1 << 20
 
@@ -119,6 +130,7 @@ func splitAttached(payload []byte, fn func(Write) error) (rest []byte, err error
 // restore passes an attachment of the log on.
 func (db *DB) restore(w Write) error {
 	switch {
+	case string(w.Key) == stampKey:
 	case db.attachments != nil:
 		if err := db.attachments.Restore(w.Key, w.Value); err != nil {
 			return fmt.Errorf("restore an attachment: %w", err)

@@ -168,6 +168,9 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 	if err := db.syncAttached(); err != nil {
 		return err
 	}
+	if db.archive != nil {
+		db.archive.Sync()
+	}
 	if r := db.replica; r != nil {
 		// The file must not become durable ahead of its log: see replog.Log.Sync.
 		if err := r.log.Sync(); err != nil {

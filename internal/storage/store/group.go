@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -274,6 +275,7 @@ func (g *group) commit() (ended bool) {
 	if g.db.replica != nil {
 		return g.commitReplicated()
 	}
+	at := g.stamp()
 	// Encode before the transaction ends, since values may be slices of its snapshot.
 	record, payload := g.db.record(&g.writes)
 	g.tx.endRead()
@@ -283,16 +285,35 @@ func (g *group) commit() (ended bool) {
 	// A group whose append failed leaves no gap: the next one takes the same number.
 	number := g.db.layers.Load().active.newest + 1
 	if err := g.db.appendGroup(record, number); err != nil {
+		// After a failed sync the next Open may find the group, so its time stays taken.
+		if a := g.db.archive; a != nil && !errors.Is(err, ErrFailed) {
+			a.Drop()
+		}
 		g.fail(fmt.Errorf("store: commit: %w", err))
 		return true
 	}
 	// Only now, since a transaction must not see what a crash could still take back.
 	g.db.applyGroup(payload, number)
+	if a := g.db.archive; a != nil {
+		a.Group(Group{Prev: number - 1, Number: number, At: at, Payload: payload})
+	}
 	// Attachments lengthen the log, but do not stay in the memtable. makeRoom counts them on their own.
 	g.db.layers.Load().active.attached += len(record) - logHeaderSize - len(payload)
 	g.db.commits.Add(1)
 	g.db.committed.Add(int64(g.next))
 	return true
+}
+
+// stamp attaches a time to the write set of the group, if an archive wants it and the group has writes.
+func (g *group) stamp() (at int64) {
+	a := g.db.archive
+	if a == nil || g.writes.Len() == 0 && len(g.writes.attached) == 0 {
+		return 0
+	}
+	at = a.Stamp()
+	value := binary.LittleEndian.AppendUint64(nil, uint64(at))
+	g.writes.attached = append(g.writes.attached, Write{[]byte(stampKey), value})
+	return at
 }
 
 // appendGroup makes an encoded write set durable, if the store is durable. record has space for the log's header at its

@@ -74,6 +74,9 @@ func (p *Pin) Close() {
 	}
 }
 
+// Group returns the number of the last group of the pinned state.
+func (p *Pin) Group() uint64 { return p.tx.snapshot[0] }
+
 // View runs fn on the pinned state, as [DB.View] does.
 func (p *Pin) View(fn func(*Tx) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

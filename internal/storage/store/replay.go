@@ -58,6 +58,11 @@ func (db *DB) replay(f format) (err error) {
 				return r.damaged(db.path, err.Error())
 			}
 			m.publish(r.group)
+			if db.archive != nil {
+				if err := db.archiveRecord(r); err != nil {
+					return r.damaged(db.path, err.Error())
+				}
+			}
 		}
 		if torn > 0 {
 			// A warning only if all other checks pass; otherwise the error says what is wrong.
@@ -77,6 +82,22 @@ func (db *DB) replay(f format) (err error) {
 			n)
 	}
 	return db.mark.check(db.path, f, m.newest)
+}
+
+// archiveRecord hands a record of the log to the archive.
+func (db *DB) archiveRecord(r logRecord) error {
+	g := Group{Prev: r.group - 1, Number: r.group}
+	var err error
+	g.Payload, err = splitAttached(r.payload, func(w Write) error {
+		if string(w.Key) == stampKey {
+			g.At = stampOf(w)
+		}
+		return nil
+	})
+	if err == nil {
+		db.archive.Group(g)
+	}
+	return err
 }
 
 func missingLog(path string, gen uint64) *DamageError {

@@ -209,13 +209,19 @@ const roomPause = 500 * time.Millisecond
 
 // applyRecord makes a record of the replicated log visible. The log calls it for one record at a time.
 func (db *DB) applyRecord(payload []byte, p replog.Position) error {
-	whole := payload
+	whole, at := payload, int64(0)
+	restore := func(w Write) error {
+		if string(w.Key) == stampKey {
+			at = stampOf(w)
+		}
+		return db.restore(w)
+	}
 	// A record cannot be skipped or refused: all nodes apply the same ones. So an error that may pass is waited out
 	// here, while the log holds its lock and applies nothing else.
 	for {
 		err := db.makeRoom()
 		if err == nil {
-			if payload, err = splitAttached(whole, db.restore); err == nil {
+			if payload, err = splitAttached(whole, restore); err == nil {
 				break
 			}
 		}
@@ -234,6 +240,7 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 		return fmt.Errorf("%w: the file has the writes of another record %d", ErrOtherLog, p.Last)
 	}
 	m := db.layers.Load().active
+	prev := m.newest
 	if err := m.insertPayload(db, payload, p.Last); err != nil {
 		return err
 	}
@@ -243,6 +250,9 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 	m.publish(p.Last)
 	if k := db.replica.mark; k != nil {
 		k.put(k.last.gen, p.Last, k.last.allocated, db.replica.relaxed)
+	}
+	if db.archive != nil {
+		db.archive.Group(Group{Prev: prev, Number: p.Last, At: at, Payload: payload})
 	}
 	if fn := db.replica.applied; fn != nil {
 		return readPayload(payload, func(b Bucket, w Write) error {
@@ -337,6 +347,7 @@ func (g *group) commitReplicated() (ended bool) {
 	// The last record that the closures could see. The log accepts the payload only if that is still its last valid one.
 	prev := g.tx.snapshot[0]
 	// Values may be slices of the snapshot, so the payload is complete before the transaction ends.
+	g.stamp()
 	payload := g.writes.appendAttached(g.writes.appendPayload(make([]byte, 0, g.writes.room())))
 	g.tx.endRead()
 	var err error
@@ -355,6 +366,9 @@ func (g *group) commitReplicated() (ended bool) {
 		g.writes.reset()
 		return false
 	case err != nil:
+		if a := g.db.archive; a != nil && !errors.Is(err, replog.ErrUnknown) {
+			a.Drop()
+		}
 		g.fail(fmt.Errorf("store: commit: %w", logError(err)))
 	}
 	g.db.replica.log.EndTurn() // nothing was written after all

@@ -254,6 +254,10 @@ func restoreEntry(tx *bolt.Tx, name Bucket, w Write) error {
 	if b == nil {
 		return fmt.Errorf("%w: the snapshot has bucket %q", ErrFormat, string(name))
 	}
+	// Only the parts of an archive have deletions: they follow a state that has the key.
+	if w.Deleted() {
+		return b.Delete(w.Key)
+	}
 	// ErrDamaged makes join read the snapshot once more, as it may have been replaced meanwhile.
 	if _, ok := unseal(bucketSeed(name), w.Key, w.Value); !ok {
 		return fmt.Errorf("%w: the snapshot has an entry of bucket %q with a wrong checksum", replog.ErrDamaged, string(name))

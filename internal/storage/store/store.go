@@ -73,6 +73,9 @@ type Options struct {
 	// Attachments receives what Tx.Attach adds to the log. Without it, a log with attachments opens only with ReadOnly,
 	// which ignores them.
 	Attachments Attachments
+	// Archive receives every group that is committed, and those that Open finds in the log. ReadOnly and Ephemeral do not
+	// go together with it.
+	Archive Archive
 	// Logger receives what Open has cut off or given up after a crash; nil means none.
 	Logger *slog.Logger
 	// FS is the file system to write the log through; nil means disk.OS. bbolt writes the main file and does not use it.
@@ -121,6 +124,7 @@ type DB struct {
 	log          *wal        // used by the leader; nil if ephemeral, read-only or replicated
 	replica      *replica    // nil without Options.Log
 	attachments  Attachments // nil if the store takes none
+	archive      Archive     // nil if none receives the log
 	guard        func(*Tx) error
 	gen          uint64 // used by the leader: generation of the active memtable
 	frozenGen    uint64 // generation of the frozen memtable; set before it is
@@ -158,6 +162,9 @@ func Open(path string, o Options) (db *DB, err error) {
 	}()
 	if o.Log != nil && (o.Relaxed && !o.Private || o.ReadOnly) {
 		return nil, errors.New("store: open: Relaxed without Private, and ReadOnly, do not go together with Log")
+	}
+	if o.Archive != nil && (o.ReadOnly || o.Ephemeral) {
+		return nil, errors.New("store: open: ReadOnly and Ephemeral do not go together with Archive")
 	}
 	if o.Ephemeral {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -215,6 +222,9 @@ func Open(path string, o Options) (db *DB, err error) {
 	if o.Ephemeral {
 		db.leftover = os.Remove(path) != nil
 	}
+	if db.archive != nil {
+		db.archive.Opened(db.layers.Load().active.newest)
+	}
 	return db, nil
 }
 
@@ -244,7 +254,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 	b.AllocSize = allocSize
 	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, logger: o.Logger, reproducible: o.reproducible,
 		readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
-		chunkKeys: chunkKeys, attachments: o.Attachments, guard: o.Guard, ephemeral: o.Ephemeral}
+		chunkKeys: chunkKeys, attachments: o.Attachments, archive: o.Archive, guard: o.Guard, ephemeral: o.Ephemeral}
 	// From here on every error closes the file and its log.
 	defer func() {
 		if err != nil {

@@ -61,6 +61,7 @@ var grammars = []struct{ what, folder, target string }{
 	{"content between nodes", "internal/cluster/mirror", "FuzzMessages"},
 	{"requests that nodes pass on", "internal/cluster/forward", "FuzzMessages"},
 	{"records of the replicated log", "internal/storage/replog", "FuzzDecode"},
+	{"segments of an archive", "internal/server/archive", "FuzzSegment"},
 	{"event subscriptions", "internal/server/events", "FuzzDecode"},
 	{"searches", "workers/roles/searchindex", "FuzzQuery"},
 	{"what a node of a cluster says of itself", "internal/cluster/peering", "FuzzHello"},

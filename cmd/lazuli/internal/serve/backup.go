@@ -2,8 +2,10 @@ package serve
 
 import (
 	"context"
+	"sync"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 )
 
@@ -21,23 +23,41 @@ func newSchedule(s *serving) (*backup.Schedule, error) {
 		Log: s.log, Metrics: s.metrics}, nil
 }
 
-// startBackups runs the schedule, if there is one, until stop is called.
-func (s *serving) startBackups(ctx context.Context, b Backend) (stop func()) {
-	if s.backups == nil {
-		return func() {}
+// newArchive returns the archive that the configuration names, nil for none.
+func newArchive(s *serving) (*archive.Archive, error) {
+	a := s.config.Archive
+	if a.To == "" {
+		return nil, nil
 	}
-	s.backups.Open = func(ctx context.Context, _ backup.Held) (backup.Source, error) {
+	place, err := backup.OpenSealed(a.To, a.Account, a.KeyFile)
+	if err != nil {
+		return nil, console.Usage(err)
+	}
+	return archive.New(archive.Options{Place: place, Every: a.Every, Base: a.Base, Keep: a.Keep,
+		Spool: int64(a.SpoolMiB) << 20, Log: s.log, Metrics: s.metrics}), nil
+}
+
+// moments returns how backups open the state of the backend.
+func moments(b Backend) func(context.Context, backup.Held) (backup.Source, error) {
+	return func(ctx context.Context, _ backup.Held) (backup.Source, error) {
 		m, err := b.Moment(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return m, nil
 	}
+}
+
+// startBackups runs the schedule and the archive, if there are any, until stop is called.
+func (s *serving) startBackups(ctx context.Context, b Backend) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.backups.Run(ctx)
-	}()
-	return func() { cancel(); <-ended }
+	var running sync.WaitGroup
+	if s.backups != nil {
+		s.backups.Open = moments(b)
+		running.Go(func() { s.backups.Run(ctx) })
+	}
+	if s.archive != nil {
+		running.Go(func() { s.archive.Run(ctx, moments(b)) })
+	}
+	return func() { cancel(); running.Wait() }
 }

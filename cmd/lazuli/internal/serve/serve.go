@@ -24,6 +24,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
@@ -80,6 +81,7 @@ type Options struct {
 	observe observer
 	waiting func(reason string) // called while a node waits for its cluster
 	clock   *serverClock        // nil: the system's clock
+	archive *archive.Archive    // nil without one
 }
 
 // lateBackend is a backend that may not have started yet.
@@ -124,6 +126,7 @@ type serving struct {
 	tokenMade  bool   // the token is random
 
 	backups  *backup.Schedule    // nil without one
+	archive  *archive.Archive    // nil without one
 	requests *dashboard.Requests // nil without a dashboard
 	clock    *serverClock        // nil without --test-clock
 }
@@ -169,6 +172,9 @@ func Run(ctx context.Context, c *config.Result, start Starter, stdout, stderr io
 	if s.backups, err = newSchedule(s); err != nil {
 		return err
 	}
+	if s.archive, err = newArchive(s); err != nil {
+		return err
+	}
 	return s.run(ctx, start, stdout, began)
 }
 
@@ -184,7 +190,7 @@ func (s *serving) run(ctx context.Context, start Starter, stdout io.Writer, bega
 	if p, on := otel.GetTracerProvider().(*sdktrace.TracerProvider); on { // the environment asks for traces
 		observe = observers(observe, spans.New(p).Observe)
 	}
-	b, err := start(ctx, &c.Config, s.sec, Options{s.metrics, s.log, observe, s.wait, s.clock})
+	b, err := start(ctx, &c.Config, s.sec, Options{s.metrics, s.log, observe, s.wait, s.clock, s.archive})
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,17 @@ type Config struct {
 	Grace time.Duration
 	// Scopes learn the keys that a cluster has in its database. A server alone needs none.
 	Scopes *encryption.Scopes
+	// Archive gets the log of the database, and the content, of a server alone; nil sends them nowhere.
+	Archive Archive
 	// Cluster makes this the node of a cluster; nil is a server alone.
 	Cluster *Cluster
+}
+
+// Archive is an archive of the state of blobs.
+type Archive interface {
+	store.Archive
+	// Extents is called with the content once it is open.
+	Extents(*extent.Store)
 }
 
 // Cluster configures the store of a node of a cluster.
@@ -73,10 +82,16 @@ func Open(c Config) (*Node, error) {
 	if s.replicated {
 		err = s.openNode(c.Path, c.Extents, c.Store, *c.Cluster)
 	} else {
+		if c.Archive != nil {
+			c.Store.Archive = c.Archive
+		}
 		err = s.openAlone(c.Path, c.Extents, c.Store, c.Grace)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if c.Archive != nil {
+		c.Archive.Extents(s.Extents)
 	}
 	return s, nil
 }

@@ -1,0 +1,39 @@
+// Package archive sends the logs of a server to a place of backups, so that the state of any moment can be made again.
+//
+//	Update ──> log of the database, synced ──> spool ──> caller is answered
+//	                                            │  every 10 s, or 8 MiB: cut
+//	                                            ▼
+//	           log/<timeline>/<number>          segments in the place: groups, and the content that they refer to
+//	           log/<timeline>/head              says up to when there is nothing after the last segment
+//	           backups/<time>                   bases: backups that say where they are in the log
+//
+// # Times
+//
+// Each group of each database has a time, taken before it goes to the log and later than all times before. A write that
+// was acknowledged before T has a time before T, one that began after T has a later one: so the groups up to T are the
+// state of T, over all databases. A segment says up to which time it and those before it have everything.
+//
+// # Spool
+//
+// Groups are gathered in the folder archive of the data folder. They are synced before a checkpoint lets the log of the
+// database drop them (see [store.Archive]): whatever the spool lacks after a crash, Open finds in the log, with its
+// time. While the place cannot be reached, the spool grows to a bound; beyond it, it is dropped.
+//
+// # Timelines
+//
+// A timeline is a sequence of segments without a gap: the groups of each database follow each other, and each segment
+// names the one before it by its checksum. Whenever that does not hold, another timeline begins, and with it another
+// base: the spool was dropped, a database was replaced, the server ran without an archive, or another process writes
+// the same numbers. Nothing in between can be restored, and [Reachable] says so.
+//
+// # Content
+//
+// Extents are append-only, so their records are sent as they are, from where the last segment ended. Small content is
+// in an extent before its group is committed, and so never in the groups. An extent stays in the data folder until its
+// records were sent (see [extent.Store.Retain]).
+//
+// # Restoring
+//
+// [Moment] is a [backup.Source]: the base, the groups after it up to a time, and all content. So a restore writes and
+// checks a folder as that of a backup.
+package archive

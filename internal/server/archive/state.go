@@ -1,0 +1,83 @@
+package archive
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
+)
+
+const (
+	stateName = "state"
+	stateKind = "lazuli archive state, format"
+)
+
+// state is what the folder of the archive says about the segments that are in the place.
+type state struct {
+	// Place is the place; another one begins another timeline.
+	Place string `json:"place"`
+	// Timeline is the current one; "" before the first.
+	Timeline string `json:"timeline"`
+	// Next is the number of the next segment, and Prev the sum of the one before it.
+	Next uint64 `json:"next"`
+	Prev string `json:"prev"`
+	// Until is that of the last segment or head.
+	Until int64 `json:"until"`
+	// Groups are the numbers of the last groups of the databases that segments have.
+	Groups map[string]uint64 `json:"groups"`
+	// Content has, for each extent, up to which offset segments have its records, or need not have them.
+	Content map[uint64]int64 `json:"content"`
+	// Keys is the sum of the file with the keys that segments have.
+	Keys string `json:"keys"`
+	// Pending is the sum of a segment with the number Next that may be in the place: its creation was begun.
+	Pending string `json:"pending,omitempty"`
+	// Base is the time of the newest base of the timeline; zero without one.
+	Base time.Time `json:"base"`
+}
+
+// loadState reads the state in a folder; a state that is missing or damaged is a new one.
+func loadState(dir, place string) (state, error) {
+	var s state
+	err := sumfile.Read(filepath.Join(dir, stateName), stateKind, format, &s)
+	if errors.Is(err, sumfile.ErrDamaged) || errors.Is(err, fs.ErrNotExist) || err == nil && s.Place != place {
+		s, err = state{}, nil
+	}
+	s.Place = place
+	if s.Groups == nil {
+		s.Groups = map[string]uint64{}
+	}
+	if s.Content == nil {
+		s.Content = map[uint64]int64{}
+	}
+	return s, err
+}
+
+// save writes the state, durably.
+func (s *state) save(dir string) error {
+	return sumfile.Write(disk.OS, filepath.Join(dir, stateName), stateKind, format, s)
+}
+
+// begin makes the state that of a new timeline after the groups.
+func (s *state) begin(now time.Time, groups map[string]uint64, content map[uint64]int64) {
+	*s = state{Place: s.Place, Timeline: newTimeline(now), Groups: maps.Clone(groups), Content: content}
+}
+
+// timelineLayout begins the name of a timeline: the time at which it began, in UTC.
+const timelineLayout = "20060102T150405Z"
+
+func newTimeline(now time.Time) string {
+	return now.UTC().Format(timelineLayout) + "-" + strings.ToLower(rand.Text()[:8])
+}
+
+// timelineBegan returns the time at which a timeline began, by its name.
+func timelineBegan(name string) (time.Time, bool) {
+	at, _, _ := strings.Cut(name, "-")
+	t, err := time.Parse(timelineLayout, at)
+	return t, err == nil
+}
