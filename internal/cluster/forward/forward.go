@@ -56,7 +56,7 @@ const (
 	probeEvery = 500 * time.Millisecond
 	// patience is the number of questions in a row without an answer after which the home counts as lost. It does not get
 	// other requests after the first one.
-	patience = 5
+	patience = 8
 )
 
 // Forwarder passes requests to the homes of logs, and serves those that other nodes pass on. It is safe for concurrent
