@@ -102,7 +102,10 @@ func (c *lakeClient) do(ctx context.Context, dfs bool, method, path, content str
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err == nil && (resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable) {
+	// With OperationTimedOut the outcome is unknown: the home of the log was killed while it had the request.
+	unknown := resp.StatusCode == http.StatusInternalServerError && strings.Contains(string(text), "OperationTimedOut")
+	if err == nil && (unknown || resp.StatusCode == http.StatusBadGateway ||
+		resp.StatusCode == http.StatusServiceUnavailable) {
 		err = &unavailable{resp.Status + " " + string(text)}
 	}
 	return lakeAnswer{resp.StatusCode, resp.Header, string(text), err}
