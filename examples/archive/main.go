@@ -114,6 +114,8 @@ func prepare(ctx context.Context, storage *workers.Storage) (asked int, err erro
 		if _, err := current.UpsertEntity(ctx, entity, nil); err != nil {
 			return 0, err
 		}
+		// A term that still runs stays in Current. The entity is stored before its message is put: the role would find
+		// nothing to archive otherwise.
 		if t.end.After(time.Now()) {
 			continue
 		}

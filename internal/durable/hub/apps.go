@@ -148,6 +148,7 @@ func (a *apps) refresh(ctx context.Context) error {
 			a.found(*b.Name)
 		}
 	}
+	// The lock is not held while blobs are read, so the names are copied first.
 	a.mu.Lock()
 	var unread []string
 	for name, read := range a.read {

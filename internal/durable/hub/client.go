@@ -295,6 +295,7 @@ func (q Query) filter(key func(instance string) string) (string, error) {
 	if !q.CompletedTo.IsZero() {
 		all = append(all, "CompletedTime lt datetime'"+q.CompletedTo.UTC().Format(record.EdmTime)+"'")
 	}
+	// A prefix of an ID is a prefix of its partition key, so that a prefix is a range and reads no other rows.
 	if q.Prefix != "" {
 		if err := record.CheckInstanceID(q.Prefix); err != nil {
 			return "", err

@@ -366,6 +366,7 @@ func (b *Backend) checkEntityResult(batch *entitybatch.Batch, r *entitybatch.Res
 		return fmt.Errorf("%w: %d messages of one batch; %d are allowed", record.ErrTooLarge, len(r.Signals)+len(r.Starts),
 			maxEntitySends)
 	}
+	// All is checked before anything is stored: a batch is committed whole or refused whole.
 	sizes := []*string{r.State}
 	for _, o := range r.Results {
 		sizes = append(sizes, o.Output)

@@ -55,6 +55,7 @@ func (o Options) withDefaults() (Options, error) {
 	set(&o.MaxPayload, 10<<20)
 	set(&o.MaxBuffered, 256)
 	set(&o.CacheEvents, 50_000)
+	// Requests to a local server cost nothing, so an idle worker may ask it more often than a service that bills them.
 	if o.Storage.Local {
 		set(&o.MaxPolling, time.Second)
 	}

@@ -349,6 +349,7 @@ func (s Instances) Metadata(ctx context.Context, r *InstanceRow, withPayloads bo
 	if !withPayloads {
 		return m, nil
 	}
+	// A payload is in the row, or in a blob if it is too large for a property. The reason of a failure is no output.
 	for _, p := range []struct {
 		to         *string
 		text, blob string

@@ -22,7 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 )
 
-// accountPlace is where the accounts are that a verb is about: in a file, or in a running server.
+// accountPlace is the file or the running server whose accounts a verb reads or changes.
 type accountPlace struct {
 	file   string
 	server bool

@@ -105,7 +105,7 @@ func RunNaiveWorker(ctx context.Context, storage *workers.Storage, app *workers.
 // ErrLesson is wrapped by the error of a lesson in which a mistake did no damage: it shows nothing.
 var ErrLesson = errors.New("the lesson failed")
 
-// Lesson is what mistakes do, and what the pattern does in their place.
+// Lesson shows the effect of mistakes beside that of the pattern.
 type Lesson struct {
 	Seed     uint64
 	Mistakes []MistakeResult
@@ -132,7 +132,7 @@ func (r *Report) counts() (items, damaged int) {
 	return items, damaged
 }
 
-// MistakeResult is what a mistake did.
+// MistakeResult is the effect of one mistake.
 type MistakeResult struct {
 	*Mistake
 	// Killed says where the worker was killed; empty means that it was not.

@@ -28,7 +28,7 @@ type Story struct {
 	// Title names the demonstration, or the mistake, Item the item.
 	Title, Item string
 	Events      []Event
-	// End is where the item is at the end, and Well whether that is right.
+	// End is the final place of the item; Well reports whether that place is right.
 	End  string
 	Well bool
 }
@@ -39,7 +39,7 @@ type Event struct {
 	// From and To are the ends of an arrow; To is empty for what happens to From.
 	From, To string
 	Text     string
-	// Times is how often the same came again.
+	// Times counts the repetitions of the event.
 	Times int
 	// Kill marks the death of a worker, State what was counted.
 	Kill, State bool
@@ -53,7 +53,7 @@ type Event struct {
 	chance bool
 }
 
-// text is what happened, and how often.
+// text describes the event and its repetitions.
 func (e *Event) text() string {
 	if e.Times == 0 {
 		return e.Text

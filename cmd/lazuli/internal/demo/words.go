@@ -7,7 +7,7 @@ import (
 
 // words say what the words of a report mean for the items of a demonstration. One without a meaning does not occur.
 type words struct {
-	// item is what is counted.
+	// item names what the demonstration counts.
 	item string
 	// done and notYet are where an item is after and before the work, half is what is allowed in between, while a message
 	// asks for the rest.
