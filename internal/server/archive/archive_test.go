@@ -432,7 +432,7 @@ func TestCopiedFolder(t *testing.T) {
 // A process that is killed while it sends a segment continues the same sequence after its next start.
 func TestKilledWhileSending(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"archive/pending", "archive/created", "archive/sent"} {
+	for _, point := range []string{"logarchive/pending", "logarchive/created", "logarchive/sent"} {
 		for pass := 1; pass <= check.Size(1, 3); pass++ {
 			t.Run(fmt.Sprint(point, pass), func(t *testing.T) {
 				t.Parallel()

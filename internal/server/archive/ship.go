@@ -15,11 +15,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
 
-// The moments at which tests kill a process that sends a segment.
+// The moments at which tests kill a process that sends a segment. "archive/" is the prefix of the worker role of that
+// name, whose tests go through every point below it.
 var (
-	pointPending = fault.Declare("archive/pending")
-	pointCreated = fault.Declare("archive/created")
-	pointSent    = fault.Declare("archive/sent")
+	pointPending = fault.Declare("logarchive/pending")
+	pointCreated = fault.Declare("logarchive/created")
+	pointSent    = fault.Declare("logarchive/sent")
 )
 
 // putTimeout bounds one request to the place, with the retries of its client.
