@@ -82,10 +82,10 @@ func TestNodesWithClocksADayApart(t *testing.T) {
 			}
 			const first, second = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 			for _, holder := range []int{1, 0} {
-				_, err := leased(holder, first).AcquireLease(ctx, 15, nil)
+				_, err := leased(holder, first).AcquireLease(ctx, 60, nil)
 				check.OK(t, err)
 				for other := range 3 {
-					if _, err := leased(other, second).AcquireLease(ctx, 15, nil); err == nil {
+					if _, err := leased(other, second).AcquireLease(ctx, 60, nil); err == nil {
 						t.Errorf("node %d gives a lease that node %d holds", other, holder)
 					}
 				}

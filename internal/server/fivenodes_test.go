@@ -234,7 +234,7 @@ func TestNamesOfNewNodes(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t, 3)
 	c.start(0, 1, 2)
-	newTenant(t, c.nodes[0].ConnectionString()).fill(t, "three")
+	newTenantWith(t, c.nodes[0].ConnectionString(), patientRetries).fill(t, "three")
 	peers := slices.Clone(c.configs[0].Cluster.Peers)
 	for _, name := range []string{"n3", "n4"} {
 		peers = append(peers, peering.Peer{Name: name, Address: check.FreeAddress(t)})
@@ -250,7 +250,7 @@ func TestNamesOfNewNodes(t *testing.T) {
 	c.stop(2)
 	for i := range 2 {
 		wantEventually(t, "the node is ready without the third one", func() bool { return c.nodes[i].Ready() == nil })
-		x := newTenant(t, c.nodes[i].ConnectionString())
+		x := newTenantWith(t, c.nodes[i].ConnectionString(), patientRetries)
 		x.fill(t, fmt.Sprint("two", i))
 		large := bytes.Repeat([]byte("x"), 100_000) // too long for the log: a majority must have it in extents
 		check.Must(x.blobs.UploadBuffer(t.Context(), fmt.Sprint("two", i), "large", large, nil))(t)

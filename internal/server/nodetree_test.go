@@ -58,7 +58,7 @@ func TestNodeWithDamagedTree(t *testing.T) {
 	dfs(0, "DELETE", "/box/moved/7?recursive=true")
 	const list = "/box?resource=filesystem&recursive=true"
 	want := dfs(0, "GET", list)
-	newTenant(t, c.nodes[0].ConnectionString()).fill(t, "content")
+	newTenantWith(t, c.nodes[0].ConnectionString(), patientRetries).fill(t, "content")
 
 	const damaged = 2
 	folder := c.configs[damaged].Location

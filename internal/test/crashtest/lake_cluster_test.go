@@ -79,12 +79,13 @@ func TestKillLakeNodes(t *testing.T) {
 }
 
 // load runs the workers while during does something; await waits until a number of further operations is done. A worker
-// whose operation has no answer stops, since it may still happen until the cluster is whole again.
+// whose operation has no answer stops, since it may still happen until the cluster is whole again. When all have stopped,
+// await waits no longer: on a slow machine a leader can be lost without a kill.
 func load(t *testing.T, workers []worker, rnd *rand.Rand, during func(await func(more int64))) {
 	t.Helper()
 	var done atomic.Int64
 	var stop atomic.Bool
-	changed := make(chan struct{}, 1)
+	changed, stopped := make(chan struct{}, 1), make(chan struct{})
 	var running sync.WaitGroup
 	for _, w := range workers {
 		r := rand.New(rand.NewPCG(rnd.Uint64(), rnd.Uint64()))
@@ -105,15 +106,19 @@ func load(t *testing.T, workers []worker, rnd *rand.Rand, during func(await func
 			}
 		})
 	}
+	go func() {
+		running.Wait()
+		close(stopped)
+	}()
 	during(func(more int64) {
 		for until := done.Load() + more; done.Load() < until; {
 			select {
 			case <-changed:
-			case <-t.Context().Done():
+			case <-stopped:
 				return
 			}
 		}
 	})
 	stop.Store(true)
-	running.Wait()
+	<-stopped
 }

@@ -62,7 +62,9 @@ func (c *lakeClient) connect(s *server) error {
 		return err
 	}
 	c.base, c.client = u, s.client
-	a := c.do(context.Background(), true, "PUT", "/"+lakeFilesystem+"?resource=filesystem", "")
+	a := repeat(context.Background(), func() lakeAnswer {
+		return c.do(context.Background(), true, "PUT", "/"+lakeFilesystem+"?resource=filesystem", "")
+	})
 	if a.err == nil && a.status != http.StatusCreated && a.status != http.StatusConflict {
 		return fmt.Errorf("create the filesystem: %d %s", a.status, a.body)
 	}
@@ -116,6 +118,27 @@ func (c *lakeClient) do(ctx context.Context, dfs bool, method, path, content str
 type unavailable struct{ text string }
 
 func (u *unavailable) Error() string { return u.text }
+
+// repeat sends a request, which has the same effect however often it is sent, until a node can serve it: on a slow
+// machine a cluster that was whole can lose a leader without a kill.
+func repeat(ctx context.Context, send func() lakeAnswer) lakeAnswer {
+	for deadline := time.Now().Add(patience); ; {
+		a := send()
+		if !errors.As(a.err, new(*unavailable)) || time.Now().After(deadline) {
+			return a
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return a
+		}
+	}
+}
+
+// get reads with [repeat].
+func (c *lakeClient) get(ctx context.Context, dfs bool, method, path string) lakeAnswer {
+	return repeat(ctx, func() lakeAnswer { return c.do(ctx, dfs, method, path, "") })
+}
 
 // lakeItem is a file or directory of the model. It is not changed.
 type lakeItem struct {
@@ -412,8 +435,8 @@ func (w *lakeWorker) read(ctx context.Context) (lakeTree, error) {
 	for _, p := range paths {
 		path := strings.TrimPrefix(p.Name, w.name+"/")
 		item := lakeItem{dir: p.IsDirectory == "true", owner: p.Owner}
-		access := w.do(ctx, true, "HEAD", w.url(path)+"?action=getAccessControl", "")
-		status := w.do(ctx, false, "HEAD", w.url(path), "")
+		access := w.get(ctx, true, "HEAD", w.url(path)+"?action=getAccessControl")
+		status := w.get(ctx, false, "HEAD", w.url(path))
 		if err := errors.Join(access.err, status.err); err != nil {
 			return nil, err
 		}
@@ -423,7 +446,7 @@ func (w *lakeWorker) read(ctx context.Context) (lakeTree, error) {
 			item.lease = "leased"
 		}
 		if !item.dir {
-			content := w.do(ctx, false, "GET", w.url(path), "")
+			content := w.get(ctx, false, "GET", w.url(path))
 			if content.err != nil || content.status != http.StatusOK {
 				return nil, fmt.Errorf("read %s: %d %s %w", path, content.status, content.body, content.err)
 			}
@@ -444,7 +467,7 @@ type lakePath struct {
 
 // list returns what is below a directory; nothing if it does not exist.
 func (c *lakeClient) list(ctx context.Context, dir string) ([]lakePath, error) {
-	a := c.do(ctx, true, "GET", "/"+lakeFilesystem+"?resource=filesystem&recursive=true&directory="+dir, "")
+	a := c.get(ctx, true, "GET", "/"+lakeFilesystem+"?resource=filesystem&recursive=true&directory="+dir)
 	switch {
 	case a.err != nil:
 		return nil, a.err

@@ -126,7 +126,7 @@ func runLakeChild(text string) error {
 	if _, err := s.do(ctx, words[1], words[2], words[3]); err != nil {
 		return err
 	}
-	time.Sleep(patience) // the background dies
+	<-time.After(patience) // the background dies
 	return errors.New("the server was not killed")
 }
 
