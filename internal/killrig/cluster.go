@@ -22,7 +22,7 @@ const (
 	// readyPause is the time between two of them.
 	readyPause = 50 * time.Millisecond
 	// wholeTimeout is the time that a cluster may take until all nodes are ready.
-	wholeTimeout = 3 * time.Minute
+	wholeTimeout = 5 * time.Minute
 )
 
 // Cluster is a cluster of child processes behind a load balancer.

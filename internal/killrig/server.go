@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// startTimeout bounds a start, long enough for the recovery of a large data folder.
-	startTimeout = 2 * time.Minute
+	// startTimeout bounds a start, long enough for the recovery of a large data folder on a slow machine.
+	startTimeout = 5 * time.Minute
 	// stopTimeout bounds an orderly stop.
-	stopTimeout = time.Minute
+	stopTimeout = 3 * time.Minute
 )
 
 // ErrNotReady is the error of a server that exited before it was ready.
@@ -110,7 +110,7 @@ func StartServer(ctx context.Context, command func(args ...string) *exec.Cmd, fo
 	return s, s.Await(ctx)
 }
 
-// Terminate stops the process, which must exit without an error within a minute.
+// Terminate stops the process, which must exit without an error within three minutes.
 func (p *Process) Terminate() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()

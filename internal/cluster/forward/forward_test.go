@@ -51,7 +51,7 @@ func newPair(t *testing.T, h http.HandlerFunc) *pair {
 			Mark:     func(ctx context.Context) context.Context { return context.WithValue(ctx, markKey{}, true) },
 			Refuses:  p.refuses.Load,
 			Log:      slog.New(slog.DiscardHandler),
-			probe:    50 * time.Millisecond,
+			probe:    200 * time.Millisecond, // a slow machine may not answer for a second
 		})
 		check.OK(t, f.Open())
 		return f
