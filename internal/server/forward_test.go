@@ -104,9 +104,9 @@ func (c *testCluster) tenant(i int) *tenant {
 	return newTenantWith(c.t, c.nodes[i].ConnectionString(), patientRetries)
 }
 
-// testFewConflicts writes through all nodes, until the homes have stayed what they were for a round of writes. On a slow
-// machine the lead of a stream moves, and nodes that do not answer in time are passed over: then appends are overtaken,
-// as they should be.
+// testFewConflicts writes through all nodes, until the homes have stayed what they were for a round of writes. On a
+// slow machine the lead of a stream moves, and nodes that do not answer in time are passed over: then appends are
+// overtaken, as they should be.
 func (c *testCluster) testFewConflicts(t *testing.T) {
 	logs := []string{"tables", "queues", "blobs"}
 	const rounds, writers, each = 3, 4, 15

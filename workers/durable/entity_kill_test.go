@@ -217,18 +217,13 @@ func (m *model) worker(plan string) *killrig.Process {
 // until repeats a request that fails while the server is away.
 func (m *model) until(what string, f func(context.Context) error) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
-	defer cancel()
-	for {
-		err := f(ctx)
-		if err == nil {
+	var err error
+	for deadline := time.Now().Add(check.Patience); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+		if err = f(m.t.Context()); err == nil {
 			return
 		}
-		if ctx.Err() != nil {
-			m.t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond) // The server is starting.
 	}
+	m.t.Fatalf("%s: %v", what, err)
 }
 
 // work starts workflows and sends signals.
@@ -322,7 +317,9 @@ func (m *model) finish() {
 	p := m.worker("")
 	defer p.Kill()
 	m.work() // What only p can do: when it is done, p has begun, and a signal to end finds its handler.
-	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
+
+	// For a slow machine.
+	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Minute)
 	defer cancel()
 	want, late := map[string]map[string]int{}, map[string]int{}
 	add := func(ledger, from string, n int) {
@@ -347,11 +344,10 @@ func (m *model) finish() {
 		add(b.Ledger, hub.EntityID("relay", b.Name[:1]), b.Notes)
 		late[b.Name] = 1
 	}
-	problems := ""
-	for problems = "not looked yet"; problems != "" && ctx.Err() == nil; {
-		if problems = m.problems(want, late); problems != "" {
-			time.Sleep(20 * time.Millisecond) // Other processes are at work.
-		}
+	problems := m.problems(want, late)
+	for problems != "" && ctx.Err() == nil {
+		<-time.After(20 * time.Millisecond) // other processes are at work
+		problems = m.problems(want, late)
 	}
 	if problems != "" {
 		m.t.Fatalf("after %d kills:\n%s\n%s", m.kills, problems, p.Output())

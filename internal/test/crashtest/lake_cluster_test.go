@@ -79,8 +79,8 @@ func TestKillLakeNodes(t *testing.T) {
 }
 
 // load runs the workers while during does something; await waits until a number of further operations is done. A worker
-// whose operation has no answer stops, since it may still happen until the cluster is whole again. When all have stopped,
-// await waits no longer: on a slow machine a leader can be lost without a kill.
+// whose operation has no answer stops, since it may still happen until the cluster is whole again. When all have
+// stopped, await waits no longer: on a slow machine a leader can be lost without a kill.
 func load(t *testing.T, workers []worker, rnd *rand.Rand, during func(await func(more int64))) {
 	t.Helper()
 	var done atomic.Int64
