@@ -216,7 +216,8 @@ func (w *pageWriter) Visit(e *filter.Entity) (more bool) {
 	if p.returned == w.query.limit {
 		return false
 	}
-	if err := w.work.Spend(20 + w.query.filter.Work(e)); budget.EndsPage(err) {
+	// A text is checked and copied, 16 bytes in about a unit.
+	if err := w.work.Spend(20 + len(e.Record)/16 + w.query.filter.Work(e)); budget.EndsPage(err) {
 		if p.scanned > 0 { // otherwise the next page would begin here again
 			return false
 		}

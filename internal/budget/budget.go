@@ -14,7 +14,6 @@ package budget
 import (
 	"context"
 	"errors"
-	"runtime"
 	"time"
 )
 
@@ -66,7 +65,14 @@ type Work struct {
 }
 
 // Share lets the work take turns with that of other accounts. [Work.Done] must be called at its end.
-func (w *Work) Share(t *Turns, account string) { w.turns, w.account = t, account }
+func (w *Work) Share(t *Turns, account string) {
+	w.turns, w.account = t, account
+	// A page may be a single step. So the requests of a crowd take their turns before it: those of another account would
+	// wait behind a step of every one of them.
+	if t.present.besides(account, w.mark) {
+		w.units = 0
+	}
+}
 
 // Done ends the work. It may be called twice.
 func (w *Work) Done() {
@@ -108,7 +114,7 @@ func (w *Work) takeTurn() error {
 	switch {
 	case w.holds && (w.running < turn || !w.turns.contended()):
 		if beside {
-			runtime.Gosched()
+			network.yield()
 		}
 		return nil
 	case w.holds:

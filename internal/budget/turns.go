@@ -117,34 +117,38 @@ func (t *Turns) take(ctx context.Context, account string) error {
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	list := t.waiting[account]
-	if i := slices.Index(list, mine); i >= 0 {
+	i := slices.Index(list, mine)
+	if i >= 0 {
 		t.set(account, slices.Delete(list, i, i+1))
-	} else {
-		t.next() // it was given a processor meanwhile
+	}
+	t.mu.Unlock()
+	if i < 0 {
+		t.give() // it was given a processor meanwhile
 	}
 	return context.Cause(ctx)
 }
 
 // give gives a processor to the next account.
 func (t *Turns) give() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.next()
+	if next := t.next(); next != nil {
+		network.release(next)
+	}
 }
 
-// next is give; t.mu is held.
-func (t *Turns) next() {
+// next returns what the request waits for that gets a processor, nil if no request waits.
+func (t *Turns) next() chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if len(t.order) == 0 {
 		t.free++
-		return
+		return nil
 	}
 	account := t.order[0]
 	list := t.waiting[account]
-	close(list[0])
 	t.order = append(t.order[1:], account)
 	t.set(account, list[1:])
+	return list[0]
 }
 
 // set replaces the waiting requests of an account, which is in t.order.

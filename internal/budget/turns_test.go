@@ -153,7 +153,7 @@ func BenchmarkSpendInTurns(b *testing.B) {
 }
 
 // While another account sends requests, those of an account that computes more at a time than there are processors take
-// turns from the first step on; alone, and with no more requests than processors, only once they are long.
+// turns before they compute; alone, and with no more requests than processors, only once they are long.
 func TestCrowdTakesTurnsBesideAnotherAccount(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -170,19 +170,17 @@ func TestCrowdTakesTurnsBesideAnotherAccount(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			turns := newTurns(2)
 			var all []*Work
-			var clocks []*clock
 			for range c.requests {
 				w, clock := start(t.Context(), time.Hour)
+				if c.other > 0 {
+					turns.Arrived("quiet", clock.at.Add(-c.other))
+				}
+				turns.Arrived("noisy", clock.at)
 				w.Share(turns, "noisy")
-				all, clocks = append(all, w), append(clocks, clock)
+				all = append(all, w)
 			}
-			if c.other > 0 {
-				turns.Arrived("quiet", clocks[0].at.Add(-c.other))
-			}
-			turns.Arrived("noisy", clocks[0].at)
-			for i, w := range all {
-				clocks[i].at = clocks[i].at.Add(time.Microsecond)
-				if err := w.Check(); err != nil {
+			for _, w := range all {
+				if err := w.Spend(1); err != nil { // the first of its work
 					t.Fatal(err)
 				}
 			}

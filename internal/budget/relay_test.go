@@ -1,0 +1,78 @@
+package budget
+
+import (
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// turnsUntilRead runs next again and again on the only processor, with work before each, and returns how often until a
+// goroutine has run for which a pipe has had something from the beginning.
+func turnsUntilRead(t *testing.T, next func()) (turns int64) {
+	t.Helper()
+	in, out, err := os.Pipe()
+	check.OK(t, err)
+	defer in.Close()
+	defer out.Close()
+	var taken, read atomic.Int64
+	waits := make(chan struct{})
+	go func() {
+		close(waits)
+		if _, err := in.Read(make([]byte, 1)); err == nil {
+			read.Store(taken.Load() + 1)
+		}
+	}()
+	<-waits
+	runtime.Gosched() // it waits for the pipe
+	_, err = out.Write([]byte{1})
+	check.OK(t, err)
+	for read.Load() == 0 && taken.Load() < 1000 {
+		for at := time.Now(); time.Since(at) < 20*time.Microsecond; {
+		}
+		next()
+		taken.Add(1)
+	}
+	return taken.Load()
+}
+
+// While requests hand the only processor on to each other, one that comes by the network runs behind a few of their
+// turns. The runtime alone would ask the network after 10 ms, which is hundreds of these turns.
+func TestNetworkGoesBetweenTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	turns := newTurns(1)
+	check.OK(t, turns.take(t.Context(), "noisy"))
+	stop, ended := make(chan struct{}), make(chan error)
+	go func() {
+		for err := turns.take(t.Context(), "noisy"); ; err = turns.take(t.Context(), "noisy") {
+			turns.give()
+			select {
+			case <-stop:
+				ended <- err
+				return
+			default:
+			}
+		}
+	}()
+	turns.waitFor(t, 1)
+	if n := turnsUntilRead(t, func() {
+		turns.give()
+		check.OK(t, turns.take(t.Context(), "noisy"))
+	}); n > 10 {
+		t.Errorf("a connection is read after %d turns", n)
+	}
+	close(stop)
+	turns.give()
+	check.OK(t, <-ended)
+}
+
+// A request that goes on with its turn lets the network in after each step.
+func TestNetworkGoesBetweenSteps(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if n := turnsUntilRead(t, network.yield); n > 10 {
+		t.Errorf("a connection is read after %d steps", n)
+	}
+}
