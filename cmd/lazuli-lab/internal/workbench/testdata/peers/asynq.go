@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"os"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -22,28 +19,11 @@ type asynqJobs struct {
 // or every second.
 func asynqOnRedis(sync string) func(context.Context, string, *workbench.Meter) error {
 	return func(ctx context.Context, folder string, m *workbench.Meter) error {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		cmd := command("redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", folder, "--save", "",
-			"--appendonly", "yes", "--appendfsync", sync)
-		cmd.Dir = folder
-		stop, err := startServer(m, os.Interrupt, cmd)
+		address, stop, err := startRedis(ctx, folder, sync, m)
 		if err != nil {
 			return err
 		}
 		defer stop()
-		address := fmt.Sprintf("127.0.0.1:%d", port)
-		if err := eventually(ctx, func() error {
-			c, err := net.Dial("tcp", address)
-			if err == nil {
-				err = c.Close()
-			}
-			return err
-		}); err != nil {
-			return err
-		}
 		j := &asynqJobs{redis: asynq.RedisClientOpt{Addr: address, PoolSize: 2 * workbench.Parallel}}
 		j.client = asynq.NewClient(j.redis)
 		defer j.client.Close()

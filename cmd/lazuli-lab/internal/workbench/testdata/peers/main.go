@@ -1,8 +1,9 @@
-// Program peers measures Lazuli's workers and workflows beside other systems, in turns, and prints a table of jobs and
-// one of workflows. .ci/peers builds and runs it: its modules are not those of the command.
+// Program peers measures Lazuli beside other systems, in turns, and prints a table of jobs, one of workflows, and one
+// of messages and rows. .ci/peers builds and runs it: its modules are not those of the command.
 //
 // Every system syncs what it acknowledges to the disk, but for that which says everysec. Each measurement is a process
-// of its own, with new data; the processor time is that of servers and client together.
+// of its own, with new data; the processor time is that of servers and client together, and of messages and rows that
+// of the server.
 package main
 
 import (
@@ -43,6 +44,10 @@ var systems = []system{
 	{"JetStream, sync always", jetStream},
 	{"go-workflows, SQLite", goWorkflows},
 	{"durabletask-go, SQLite", durableTask},
+	{"Lazuli, requests", lazuliStores},
+	{"PostgreSQL, rows", postgresStores},
+	{"Redis Streams, sync always", redisStreams},
+	{"RabbitMQ, quorum queue", rabbitQueues},
 }
 
 var (
@@ -52,6 +57,7 @@ var (
 	only    = flag.String("only", "", "measure the systems whose names contain one of these words, separated by |")
 	child   = flag.String("child", "", "measure one system, and print its rows as JSON")
 	folder  = flag.String("temp-dir", "", "directory for data (default: the system's temporary directory)")
+	seconds = flag.Duration("seconds", 3*time.Second, "time of each kind of request for messages and rows, in a turn")
 )
 
 func main() {
@@ -160,13 +166,13 @@ func merged(all, more []workbench.Row) []workbench.Row {
 	return all
 }
 
-// write prints a table of jobs and one of workflows, in Markdown.
+// write prints the tables, in Markdown.
 func write(results map[string][]workbench.Row) error {
-	for _, work := range []string{"jobs", "workflows"} {
+	for _, work := range []string{"jobs", "workflows", "messages and rows"} {
 		var names, titles []string
 		for _, s := range systems {
 			for _, r := range results[s.name] {
-				if isWorkflow(r.Name) != (work == "workflows") {
+				if tableOf(r.Name) != work {
 					continue
 				}
 				if !slices.Contains(names, s.name) {
@@ -203,14 +209,23 @@ func write(results map[string][]workbench.Row) error {
 	return nil
 }
 
-func isWorkflow(row string) bool {
-	return strings.HasPrefix(row, "chain") || strings.HasPrefix(row, "fan-out")
+// tableOf returns the table that has a row.
+func tableOf(row string) string {
+	switch {
+	case strings.HasPrefix(row, "chain"), strings.HasPrefix(row, "fan-out"):
+		return "workflows"
+	case strings.Contains(row, " connection"):
+		return "messages and rows"
+	}
+	return "jobs"
 }
 
 // text is the cell of a row: what was done in a second, and the processor time of each.
 func text(r workbench.Row) string {
 	short := func(d time.Duration) string {
 		switch {
+		case d < 10*time.Microsecond:
+			return fmt.Sprintf("%.2g µs", float64(d.Nanoseconds())/1000)
 		case d < time.Millisecond:
 			return fmt.Sprintf("%d µs", d.Microseconds())
 		case d < time.Second:

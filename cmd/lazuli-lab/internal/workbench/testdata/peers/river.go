@@ -3,19 +3,10 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -91,61 +82,12 @@ func riverOnSQLite(ctx context.Context, folder string, m *workbench.Meter) error
 	return measureRiver(ctx, riversqlite.New(db), m)
 }
 
-// riverOnPostgres runs PostgreSQL with its own settings, by which a commit is synced.
+// riverOnPostgres measures River on a PostgreSQL.
 func riverOnPostgres(ctx context.Context, folder string, m *workbench.Meter) error {
-	programs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if len(programs) == 0 {
-		return errors.New("no PostgreSQL in /usr/lib/postgresql")
-	}
-	bin := slices.Max(programs)
-	data, err := os.MkdirTemp(folder, "postgres")
-	if err != nil {
-		return err
-	}
-	var as *syscall.SysProcAttr
-	if os.Getuid() == 0 {
-		u, err := user.Lookup("postgres")
-		if err != nil {
-			return err
-		}
-		uid, _ := strconv.Atoi(u.Uid)
-		gid, _ := strconv.Atoi(u.Gid)
-		if err := os.Chown(data, uid, gid); err != nil {
-			return err
-		}
-		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-	}
-	server := func(name string, arguments ...any) *exec.Cmd {
-		cmd := command(filepath.Join(bin, name), arguments...)
-		cmd.Dir = data
-		if as != nil {
-			copied := *as
-			cmd.SysProcAttr = &copied
-		}
-		return cmd
-	}
-	database := filepath.Join(data, "db")
-	if out, err := server("initdb", "-D", database, "-U", "postgres", "--auth=trust").CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	stop, err := startServer(m, os.Interrupt, server("postgres", "-D", database, "-p", port, "-k", data, "-c",
-		"listen_addresses=127.0.0.1"))
+	pool, stop, err := startPostgres(ctx, folder, m)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	pool, err := pgxpool.New(ctx, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?pool_max_conns=%d", port,
-		workbench.Parallel))
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	if err := eventually(ctx, func() error { return pool.Ping(ctx) }); err != nil {
-		return err
-	}
 	return measureRiver(ctx, riverpgxv5.New(pool), m)
 }
