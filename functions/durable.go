@@ -17,6 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/durable/failure"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // durablePath is the place where the management API of durable functions is.
@@ -32,15 +33,15 @@ type Durable interface {
 // DurableApp are the workflows of one app.
 type DurableApp interface {
 	// DurableEngine runs them.
-	workers.DurableEngine
+	engine.Durable[workers.Config]
 	// Handler is the management API, below /runtime/webhooks/durabletask/.
 	http.Handler
 	// Orchestrator makes a workflow of a function.
-	Orchestrator(form DurableForm, call DurableCall) workers.Orchestrator
+	Orchestrator(form DurableForm, call DurableCall) engine.Orchestrator
 	// Entity makes the entities of a name of a function.
-	Entity(form DurableForm, call DurableCall) workers.Entity
+	Entity(form DurableForm, call DurableCall) engine.Entity
 	// Activities are those that the app has in addition to its own, by name, if it is in a language worker.
-	Activities() map[string]workers.ActivityHandler
+	Activities() map[string]engine.Activity
 	// Listen opens the gRPC endpoint for the clients of packages that use messages of the Durable Task protocol.
 	Listen() (stop func(), err error)
 	// Instance returns the ID of the instance whose activity runs with the context.

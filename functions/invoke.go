@@ -234,6 +234,7 @@ func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error
 		}
 		inputs[b.name] = value
 	}
+	// languageInvoker.invoke, or handlerInvoker.invoke for a custom handler.
 	answer, err := h.invoker.invoke(ctx, inv, inputs)
 	if err != nil {
 		return nil, err

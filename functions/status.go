@@ -17,7 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/minutes"
 	"github.com/lazuli-storage/lazuli/internal/recent"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
-	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/status"
 )
 
 // Bounds of what a host keeps of each invocation; package recent bounds their number.
@@ -53,7 +53,7 @@ type FunctionStatus struct {
 	Succeeded int64  `json:"succeeded"`
 	Failed    int64  `json:"failed"`
 	// LastHour counts the invocations that ended.
-	LastHour workers.LastHour `json:"lastHour"`
+	LastHour status.LastHour `json:"lastHour"`
 	// Example is an input for RunNow; nil for a function that cannot be run in that way.
 	Example *string `json:"example,omitempty"`
 	// Invocations are the last 20, the newest first, and behind them those of the last 20 that failed which are older, all
@@ -218,7 +218,7 @@ func (h *Host) functionStatus(f *function, now time.Time) FunctionStatus {
 	}
 	s := FunctionStatus{Name: f.name, Trigger: f.trigger.kind, Source: h.source(f),
 		Disabled: slices.Contains(h.project.disabled, f), Running: p.running, Succeeded: p.succeeded, Failed: p.failed,
-		LastHour: workers.LastHour{Succeeded: p.hour.List(now, 0), Failed: p.hour.List(now, 1)}}
+		LastHour: status.LastHour{Succeeded: p.hour.List(now, 0), Failed: p.hour.List(now, 1)}}
 	if f.route != nil && h.past.origin != "" {
 		s.URL = h.past.origin + "/" + h.path(f)
 	}

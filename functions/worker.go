@@ -221,6 +221,7 @@ func (l *languageInvoker) invoke(ctx context.Context, inv *invocation, inputs ma
 			call.Metadata[e.name] = e.value
 		}
 	}
+	// internal/functions/languageworker has the WorkerApp of all languages: it gives the call to one of its processes.
 	got, err := l.app.Invoke(ctx, call)
 	if err != nil {
 		return nil, err

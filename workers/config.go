@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // ConnectionFromEnvironment returns the connection string in the first of the environment variables
@@ -51,7 +52,7 @@ type Config struct {
 	LockPeriod time.Duration
 	// Durable runs the app's orchestrations and activities: durable.NewEngine of workers/durable. Without it an app cannot
 	// have any.
-	Durable DurableEngine
+	Durable engine.Durable[Config]
 	// Heartbeat is the interval at which the app writes what it runs to the table lazuliworkers of its account, for the
 	// dashboard and `lazuli workers ls`; in it, the app reads twice which functions are to be paused. 0 means 10 s for
 	// Run, and none for Start; a negative value means none. It is at least a second.

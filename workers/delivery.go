@@ -175,7 +175,7 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 		stats := &d.l.function.stats
 		stats.age.Observe(max(d.l.clock.Now().Sub(d.message.inserted).Seconds(), 0))
 		defer stats.call(d.invocation, d.l.clock)()
-		returned <- d.invoke(ctx, message)
+		returned <- d.invoke(ctx, message) // The loop below takes the result, and finish makes the next action of it.
 	}()
 
 	interval := d.l.settings.lease / 2

@@ -29,7 +29,8 @@
 //
 // # Where to start
 //
-// [App] has the methods that register handlers. Package durable has workflows and entities, otelfunc traces, adminhttp
-// the state of apps over HTTP; what is for an engine of workflows is in package engine. In the source, message_state.go
-// has the rules for messages as one pure function; queue_listener.go polls; delivery.go handles one message.
+// [App] has the methods that register handlers. Package durable has workflows and entities, otelfunc traces, status
+// what an app knows of its functions, and adminhttp the same over HTTP. Handlers do not need package engine, which is
+// for engines of workflows, and package follow, which is for copies of a table. In the source, message_state.go has the
+// rules for messages as one pure function; queue_listener.go polls; delivery.go handles one message.
 package workers

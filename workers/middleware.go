@@ -21,14 +21,14 @@ type MiddlewareFunc func(next Handler) Handler
 // Wrap implements Middleware.
 func (f MiddlewareFunc) Wrap(next Handler) Handler { return f(next) }
 
-// Use adds middleware. The first one added is the outermost. Use must be called before Start; nil is ignored. An
-// [Extension] also registers its functions.
+// Use adds middleware. The first one added is the outermost. Use must be called before Start; nil is ignored. If m
+// has a method Register(*App), Use calls it: so middleware can have functions of its own.
 func (a *App) Use(m Middleware) {
 	if m == nil {
 		return
 	}
 	a.middleware = append(a.middleware, m)
-	if x, ok := m.(Extension); ok {
+	if x, ok := m.(interface{ Register(a *App) }); ok {
 		x.Register(a)
 	}
 }

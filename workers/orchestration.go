@@ -21,36 +21,12 @@ const (
 	entityTrigger        = "entityTrigger"
 )
 
-// DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an
-// interface so that an app without workflows does not link the libraries that workflows need.
-type DurableEngine interface {
-	// Start starts functions with the Storage, Clock and Logger of app; without any, it only opens the hub for the client
-	// of WithClient. It returns what stops them, or an error after stopping everything it has started.
-	Start(ctx context.Context, app Config, functions engine.Functions) (engine.Run, error)
-	// WithClient returns a context from which handlers can take the engine's client.
-	WithClient(ctx context.Context) context.Context
-}
-
-// Orchestrator is a workflow in the form of the app's engine: durable.Orchestrator makes one of a function.
-type Orchestrator interface {
-	// OrchestratorOf names the engine, for messages about one that does not fit.
-	OrchestratorOf() string
-}
-
-// Entity is a kind of entities in the form of the app's engine: durable.NewEntity makes one.
-type Entity interface {
-	// EntityOf names the engine, for messages about one that does not fit.
-	EntityOf() string
-}
-
-// ActivityHandler runs an activity: JSON in, JSON out, both empty for nothing.
-type ActivityHandler func(ctx context.Context, input []byte) (output []byte, err error)
-
-// Orchestration registers a workflow, whose progress survives crashes. It needs Config.Durable:
+// Orchestration registers a workflow in the form of the engine in Config.Durable, for packages that make such forms.
+// Programs call durable.Register:
 //
 //	app := workers.New(workers.Config{Durable: durable.NewEngine(durable.Options{})})
-//	app.Orchestration("order", durable.Orchestrator(func(ctx *durable.Context, o Order) (Receipt, error) { ... }))
-func (a *App) Orchestration(name string, o Orchestrator, options ...CommonOption) *Function {
+//	durable.Register(app, "order", func(ctx *durable.Context, o Order) (Receipt, error) { ... })
+func (a *App) Orchestration(name string, o engine.Orchestrator, options ...CommonOption) *Function {
 	f := register(a, name, orchestrationTrigger, options)
 	if o == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the orchestrator is nil", name))
@@ -62,7 +38,7 @@ func (a *App) Orchestration(name string, o Orchestrator, options ...CommonOption
 
 // Activity registers a step of workflows. It runs at least once for each call by a workflow, through the app's
 // middleware, on any instance of the app. A paused activity keeps what it has received until it is resumed.
-func (a *App) Activity(name string, h ActivityHandler, options ...CommonOption) *Function {
+func (a *App) Activity(name string, h engine.Activity, options ...CommonOption) *Function {
 	f := register(a, name, activityTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
@@ -96,7 +72,7 @@ func Activity[In, Out any](a *App, name string, h func(ctx context.Context, in I
 // Entity registers the entities of a name: objects with a state, which survive crashes, and operations, which workflows
 // and clients call. It needs Config.Durable. Operations that are handled together are one call of the function: the
 // app's middleware runs once for them.
-func (a *App) Entity(name string, e Entity, options ...CommonOption) *Function {
+func (a *App) Entity(name string, e engine.Entity, options ...CommonOption) *Function {
 	f := register(a, name, entityTrigger, options)
 	if e == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the entity is nil", name))
@@ -108,17 +84,17 @@ func (a *App) Entity(name string, e Entity, options ...CommonOption) *Function {
 
 type orchestration struct {
 	function     *Function
-	orchestrator Orchestrator
+	orchestrator engine.Orchestrator
 }
 
 type activity struct {
 	function *Function
-	handler  ActivityHandler
+	handler  engine.Activity
 }
 
 type entity struct {
 	function *Function
-	entity   Entity
+	entity   engine.Entity
 }
 
 // durableFunctions are the orchestrators, activities and entities of an app.
@@ -198,8 +174,8 @@ func (l *durableListener) admit(soft context.Context) bool {
 
 func (l *durableListener) listen(soft, hard context.Context) error {
 	a := l.app
-	functions := engine.Functions{Orchestrations: map[string]any{}, Entities: map[string]any{},
-		Activities: map[string]func(context.Context, []byte) ([]byte, error){}}
+	functions := engine.Functions{Orchestrations: map[string]engine.Orchestrator{}, Entities: map[string]engine.Entity{},
+		Activities: map[string]engine.Activity{}}
 	entities := map[string]func(context.Context, func(context.Context) error) error{}
 	for _, e := range a.durable.entities {
 		functions.Entities[e.function.name] = e.entity
@@ -249,7 +225,7 @@ func (l *durableListener) begin(soft context.Context, functions engine.Functions
 }
 
 // handler runs an activity as an invocation of its function.
-func (l *durableListener) handler(hard context.Context, x activity) ActivityHandler {
+func (l *durableListener) handler(hard context.Context, x activity) engine.Activity {
 	invoke := l.invoker(hard, x.function)
 	return func(ctx context.Context, input []byte) ([]byte, error) {
 		var output []byte
@@ -329,7 +305,7 @@ func (l *durableListener) idle(ctx context.Context) (bool, error) {
 }
 
 // durableClients gives handlers the engine's client.
-type durableClients struct{ engine DurableEngine }
+type durableClients struct{ engine engine.Durable[Config] }
 
 // Wrap implements Middleware.
 func (d durableClients) Wrap(next Handler) Handler {
@@ -344,10 +320,4 @@ func (f *Function) fromQueue() bool {
 // isDurable reports whether the app's engine runs the function.
 func (f *Function) isDurable() bool {
 	return f.trigger == orchestrationTrigger || f.trigger == activityTrigger || f.trigger == entityTrigger
-}
-
-// Extension is middleware with additional functions, which Use registers.
-type Extension interface {
-	Middleware
-	Register(a *App)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/workers/status"
 )
 
 // The calls of a function are kept with their outcome, attempt and duration.
@@ -34,13 +35,13 @@ func TestCalls(t *testing.T) {
 		for _, c := range calls {
 			outcomes = append(outcomes, c.Outcome)
 			if c.Seconds != 2 || c.InvocationID == "" || c.MessageID == "" || c.Began.IsZero() ||
-				(c.Error != "") != (c.Outcome == CallFailed) || len(c.Error) > keptError+3 {
+				(c.Error != "") != (c.Outcome == status.Failed) || len(c.Error) > keptError+3 {
 				b.Errorf("%+v", c)
 			}
 		}
 		got := strings.Join(outcomes, " ")
-		if strings.Count(got, CallFailed) != 2 || strings.Count(got, CallSnoozed) != 1 ||
-			!strings.HasPrefix(got, CallSucceeded) || !strings.HasSuffix(got, CallSucceeded) || len(calls) != 5 {
+		if strings.Count(got, status.Failed) != 2 || strings.Count(got, status.Snoozed) != 1 ||
+			!strings.HasPrefix(got, status.Succeeded) || !strings.HasSuffix(got, status.Succeeded) || len(calls) != 5 {
 			b.Errorf("outcomes, the newest first: %s", got)
 		}
 		if _, err := b.app.Calls("none"); !errors.Is(err, ErrNoFunction) {

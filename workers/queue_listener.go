@@ -28,7 +28,7 @@ type queueListener struct {
 	stuck    time.Duration
 
 	bound         bound
-	queue, poison queueClient // poison is nil if the queue has no poison queue
+	queue, poison queueClient // azureQueue of queue_client.go; poison is nil if the queue has no poison queue
 	poisonName    string
 	records       func(context.Context, poison.Record) error // nil if the account has no tables
 	reasons       *reasons                                   // of the messages, if the queue is a poison queue; else nil
@@ -301,7 +301,7 @@ func (l *queueListener) begin(soft, hard context.Context, messages []*delivery) 
 		l.function.stats.inFlight.Add(1)
 		l.working.Go(func() {
 			defer l.end()
-			d.run(soft, hard)
+			d.run(soft, hard) // delivery.go: it ends when the message is settled at the service.
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/minutes"
 	"github.com/lazuli-storage/lazuli/internal/recent"
-	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/workers/status"
 )
 
 // stats are a function's counters since New.
@@ -22,7 +21,7 @@ type stats struct {
 	inFlight                                                       atomic.Int64
 	succeeded, failed, poisoned, snoozed, leaseRenewals, leaseLost atomic.Int64
 	released, stuck, begun, putBack                                atomic.Int64
-	lastError                                                      atomic.Pointer[LastError]
+	lastError                                                      atomic.Pointer[status.LastError]
 
 	duration, age prometheus.Histogram
 
@@ -30,7 +29,7 @@ type stats struct {
 	running  map[*InvocationContext]time.Time // running calls with their start times
 	finished rate
 	hour     minutes.Ring // 0: succeeded, 1: failed
-	past     recent.Calls[Call]
+	past     recent.Calls[status.Call]
 }
 
 // rateSeconds is the time over which the rate of finished calls is the mean, in seconds.
@@ -121,77 +120,14 @@ func (s *stats) cancel(ic *InvocationContext, now time.Time, err error) {
 	s.mu.Unlock()
 }
 
-func (s *stats) fail(at time.Time, err error) { s.lastError.Store(&LastError{at, err}) }
-
-// LastError is an error and its time.
-type LastError struct {
-	At  time.Time
-	Err error
-}
-
-// MarshalJSON returns {"At": ..., "Err": TEXT}: an error has no JSON of its own.
-func (e LastError) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		At  time.Time
-		Err string
-	}{e.At, sdkerr.Text(e.Err)})
-}
-
-// Running describes a running call.
-type Running struct {
-	InvocationID string
-	// MessageID is the message's id; empty for timers.
-	MessageID string
-	// Attempt is 1 for the first.
-	Attempt int32
-	Since   time.Time
-}
-
-// FunctionStats is a snapshot of a function's counters in this process.
-type FunctionStats struct {
-	Name, Trigger string
-	// Queue is the queue that the function's messages come from, or those by priority with ", " between them; empty for
-	// timers.
-	Queue string
-	// Paused is true after a Pause.
-	Paused bool
-	// InFlight is the number of in-flight messages or timer runs.
-	InFlight int64
-	// Running are the running calls, oldest first. Messages that wait for their key (ConcurrencyPerKey) are in flight and
-	// not running.
-	Running []Running
-	// Succeeded and Failed count finished calls by their result.
-	Succeeded, Failed int64
-	// LastHour counts finished calls by the minute.
-	LastHour LastHour
-	// PerSecond is the number of calls that finished per second, over the last minute.
-	PerSecond float64
-	// Poisoned counts messages moved to the poison queue, Snoozed messages postponed with Snooze, Released messages
-	// released because the app stopped.
-	Poisoned, Snoozed, Released int64
-	// PutBack counts deliveries that the limit of a key (WithRateLimitPerKey) has put back.
-	PutBack int64
-	// LeaseRenewals counts successful renewals, LeaseLost lost leases.
-	LeaseRenewals, LeaseLost int64
-	// Stuck counts abandoned handlers.
-	Stuck int64
-	// LastError is the last error of a handler or of the trigger; nil without errors.
-	LastError *LastError
-}
-
-// LastHour holds the finished calls of the last 60 minutes by their result, those of the oldest minute first. The last
-// minute is the current one.
-type LastHour struct {
-	Succeeded []int64 `json:"succeeded"`
-	Failed    []int64 `json:"failed"`
-}
+func (s *stats) fail(at time.Time, err error) { s.lastError.Store(&status.LastError{At: at, Err: err}) }
 
 // Stats returns a snapshot of every function, in the order of registration. It can be called at any time.
-func (a *App) Stats() []FunctionStats {
-	all := make([]FunctionStats, 0, len(a.functions))
+func (a *App) Stats() []status.Function {
+	all := make([]status.Function, 0, len(a.functions))
 	for _, f := range a.functions {
 		s := &f.stats
-		snapshot := FunctionStats{
+		snapshot := status.Function{
 			Name: f.name, Trigger: f.trigger, Paused: f.gate.paused(), Running: s.calls(),
 			PerSecond: s.perSecond(a.config.Clock.Now()), LastHour: s.lastHour(a.config.Clock.Now()),
 			InFlight: s.inFlight.Load(), Succeeded: s.succeeded.Load(), Failed: s.failed.Load(),
@@ -214,19 +150,20 @@ func (s *stats) perSecond(now time.Time) float64 {
 	return s.finished.perSecond(now)
 }
 
-func (s *stats) lastHour(now time.Time) LastHour {
+func (s *stats) lastHour(now time.Time) status.LastHour {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return LastHour{s.hour.List(now, 0), s.hour.List(now, 1)}
+	return status.LastHour{Succeeded: s.hour.List(now, 0), Failed: s.hour.List(now, 1)}
 }
 
-func (s *stats) calls() []Running {
+func (s *stats) calls() []status.Running {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []Running
+	var list []status.Running
 	for ic, since := range s.running {
-		list = append(list, Running{ic.InvocationID, ic.messageID, ic.RetryContext.RetryCount + 1, since})
+		list = append(list, status.Running{InvocationID: ic.InvocationID, MessageID: ic.messageID,
+			Attempt: ic.RetryContext.RetryCount + 1, Since: since})
 	}
-	slices.SortFunc(list, func(a, b Running) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(list, func(a, b status.Running) int { return a.Since.Compare(b.Since) })
 	return list
 }

@@ -13,34 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 )
-
-// TableFollower is a copy of a table that has its own transactions, such as a search index, and keeps its position in
-// the table's change log in the same transactions as the copy. [App.FollowTable] calls its methods one at a time. A
-// method that returns an error is called again.
-type TableFollower interface {
-	// Progress returns what the last successful Restart or Apply has stored. The zero value means that nothing is stored.
-	Progress(ctx context.Context) (TableProgress, error)
-	// Restart begins a new copy, without entities, and stores p. The entities that exist follow, as updates, while
-	// p.Reading is true.
-	Restart(ctx context.Context, p TableProgress) error
-	// Apply stores changes, in their order, together with p. Entity and Before of a change are the entity in JSON.
-	Apply(ctx context.Context, changes []TableChange, p TableProgress) error
-}
-
-// TableProgress says how far a [TableFollower] has come.
-type TableProgress struct {
-	// Position is the position in the table's change log; empty if the table does not exist.
-	Position string
-	// Reading is true while the existing entities are read. The changes after Position are read after them.
-	Reading bool
-	// Next says where reading continues; empty means at the start.
-	Next string
-}
-
-// ErrFollowerRestarted is returned by a [TableFollower] whose progress is not the one that the call continues, since
-// its owner wants a new copy. Progress is then called again.
-var ErrFollowerRestarted = errors.New("workers: the copy of the table begins again")
 
 // FollowTable keeps a copy of a table in step with it. It first reads the whole table, then the changes from the
 // position that the log had before. It reads the table again if the log no longer has the follower's position, which is
@@ -49,7 +23,7 @@ var ErrFollowerRestarted = errors.New("workers: the copy of the table begins aga
 //
 // Each process that calls FollowTable keeps a copy of its own: no lock between processes is taken. Middleware is not
 // called. A failed step is tried again after one second, without limit.
-func (a *App) FollowTable(name, table string, follower TableFollower) *Function {
+func (a *App) FollowTable(name, table string, follower follow.Copy) *Function {
 	f := register(a, name, tableTrigger, []TableOption{WithTable(table)})
 	if follower == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the follower is nil", name))
@@ -76,7 +50,7 @@ func (a *App) FollowTable(name, table string, follower TableFollower) *Function 
 type followListener struct {
 	function *Function
 	feed     tableFeed
-	follower TableFollower
+	follower follow.Copy
 	every    time.Duration // between attempts after an error
 	nudge    nudge
 	reached  atomic.Pointer[string] // the position up to which changes were applied
@@ -116,7 +90,7 @@ func (l *followListener) follow(soft, hard context.Context) error {
 		} else {
 			p, err = l.readChanges(soft, hard, p)
 		}
-		if errors.Is(err, ErrFollowerRestarted) {
+		if errors.Is(err, follow.ErrRestarted) {
 			return l.follow(soft, hard)
 		}
 		if err != nil {
@@ -127,7 +101,7 @@ func (l *followListener) follow(soft, hard context.Context) error {
 }
 
 // readPage applies one page of the table and returns the progress after it.
-func (l *followListener) readPage(soft, hard context.Context, p TableProgress) (TableProgress, error) {
+func (l *followListener) readPage(soft, hard context.Context, p follow.Progress) (follow.Progress, error) {
 	var from tableToken
 	if p.Next != "" {
 		if err := json.Unmarshal([]byte(p.Next), &from); err != nil {
@@ -141,7 +115,7 @@ func (l *followListener) readPage(soft, hard context.Context, p TableProgress) (
 	if err != nil {
 		return p, fmt.Errorf("read the table: %w", err)
 	}
-	next := TableProgress{Position: p.Position, Reading: !token.atEnd()}
+	next := follow.Progress{Position: p.Position, Reading: !token.atEnd()}
 	if next.Reading {
 		text, err := json.Marshal(token)
 		if err != nil {
@@ -153,7 +127,7 @@ func (l *followListener) readPage(soft, hard context.Context, p TableProgress) (
 }
 
 // readChanges applies the changes after p.Position, for which it waits, and returns the progress after them.
-func (l *followListener) readChanges(soft, hard context.Context, p TableProgress) (TableProgress, error) {
+func (l *followListener) readChanges(soft, hard context.Context, p follow.Progress) (follow.Progress, error) {
 	asked := l.clock.Now()
 	changes, page, err := l.feed.states(soft, p.Position, longWait)
 	if hasTableCode(err, aztables.TableNotFound) {
@@ -166,10 +140,10 @@ func (l *followListener) readChanges(soft, hard context.Context, p TableProgress
 		if p.Position != "" {
 			l.log.Warn("the change log no longer has the recorded position; reading the whole table")
 		}
-		next := TableProgress{Position: page.position, Reading: true}
+		next := follow.Progress{Position: page.position, Reading: true}
 		return next, l.counted(func() error { return l.follower.Restart(hard, next) })
 	}
-	next := TableProgress{Position: page.position}
+	next := follow.Progress{Position: page.position}
 	if len(changes) > 0 || next != p {
 		if err := l.apply(hard, changes, next); err != nil {
 			return p, err
@@ -183,9 +157,9 @@ func (l *followListener) readChanges(soft, hard context.Context, p TableProgress
 }
 
 // withoutTable empties the copy of a table that does not exist, and waits before the next attempt.
-func (l *followListener) withoutTable(soft, hard context.Context, p TableProgress) (TableProgress, error) {
+func (l *followListener) withoutTable(soft, hard context.Context, p follow.Progress) (follow.Progress, error) {
 	if p.Position != "" {
-		p = TableProgress{Reading: true}
+		p = follow.Progress{Reading: true}
 		return p, l.counted(func() error { return l.follower.Restart(hard, p) })
 	}
 	l.reached.Store(&p.Position)
@@ -207,7 +181,7 @@ func (l *followListener) idle(ctx context.Context) (bool, error) {
 }
 
 // apply passes changes to the follower.
-func (l *followListener) apply(ctx context.Context, changes []loggedChange, p TableProgress) error {
+func (l *followListener) apply(ctx context.Context, changes []loggedChange, p follow.Progress) error {
 	list := make([]TableChange, len(changes))
 	for i, c := range changes {
 		list[i] = c.TableChange
@@ -224,7 +198,7 @@ func (l *followListener) counted(call func() error) error {
 	ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: l.host + "/" + l.function.name,
 		FunctionName: l.function.name, TriggerType: l.function.trigger}
 	defer stats.call(ic, l.clock)()
-	if err := call(); errors.Is(err, ErrFollowerRestarted) {
+	if err := call(); errors.Is(err, follow.ErrRestarted) {
 		return err
 	} else if err != nil {
 		stats.end(ic, l.clock.Now(), err)

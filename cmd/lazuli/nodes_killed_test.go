@@ -170,7 +170,7 @@ func TestWorkflowsOnAClusterWhoseNodesAreKilled(t *testing.T) {
 	check.OK(t, err)
 	engine := durable.NewEngine(durable.Options{Hub: "Killed"})
 	app := workers.New(workers.Config{Storage: storage, Durable: engine, Logger: slog.New(slog.DiscardHandler)})
-	app.Orchestration("thrice", durable.Orchestrator(func(ctx *durable.Context, n int) (int, error) {
+	durable.Register(app, "thrice", func(ctx *durable.Context, n int) (int, error) {
 		for range 3 {
 			var err error
 			if n, err = durable.Call[int](ctx, "increment", n); err != nil {
@@ -178,7 +178,7 @@ func TestWorkflowsOnAClusterWhoseNodesAreKilled(t *testing.T) {
 			}
 		}
 		return n, nil
-	}))
+	})
 	workers.Activity(app, "increment", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	check.OK(t, app.Start(t.Context()))
 	t.Cleanup(func() { check.OK(t, app.Stop(context.Background())) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/status"
 )
 
 // NewHandler serves the live state of apps of this process over HTTP, and lets it be changed:
@@ -101,34 +102,34 @@ type Report struct {
 	Functions []Function `json:"functions"`
 }
 
-// Function is a workers.FunctionStats as JSON.
+// Function is a status.Function as JSON, with the app's HostID.
 type Function struct {
-	Host          string           `json:"host"`
-	Name          string           `json:"name"`
-	Trigger       string           `json:"trigger"`
-	Queue         string           `json:"queue,omitempty"`
-	Paused        bool             `json:"paused"`
-	InFlight      int64            `json:"inFlight"`
-	Running       []Running        `json:"running"`
-	Succeeded     int64            `json:"succeeded"`
-	Failed        int64            `json:"failed"`
-	LastHour      workers.LastHour `json:"lastHour"`
-	PerSecond     float64          `json:"perSecond"`
-	Poisoned      int64            `json:"poisoned"`
-	Snoozed       int64            `json:"snoozed"`
-	Released      int64            `json:"released"`
-	PutBack       int64            `json:"putBack"`
-	LeaseRenewals int64            `json:"leaseRenewals"`
-	LeaseLost     int64            `json:"leaseLost"`
-	Stuck         int64            `json:"stuck"`
-	LastError     string           `json:"lastError,omitempty"`
-	LastErrorAt   *time.Time       `json:"lastErrorAt,omitempty"`
-	LastStack     string           `json:"lastStack,omitempty"`
+	Host          string          `json:"host"`
+	Name          string          `json:"name"`
+	Trigger       string          `json:"trigger"`
+	Queue         string          `json:"queue,omitempty"`
+	Paused        bool            `json:"paused"`
+	InFlight      int64           `json:"inFlight"`
+	Running       []Running       `json:"running"`
+	Succeeded     int64           `json:"succeeded"`
+	Failed        int64           `json:"failed"`
+	LastHour      status.LastHour `json:"lastHour"`
+	PerSecond     float64         `json:"perSecond"`
+	Poisoned      int64           `json:"poisoned"`
+	Snoozed       int64           `json:"snoozed"`
+	Released      int64           `json:"released"`
+	PutBack       int64           `json:"putBack"`
+	LeaseRenewals int64           `json:"leaseRenewals"`
+	LeaseLost     int64           `json:"leaseLost"`
+	Stuck         int64           `json:"stuck"`
+	LastError     string          `json:"lastError,omitempty"`
+	LastErrorAt   *time.Time      `json:"lastErrorAt,omitempty"`
+	LastStack     string          `json:"lastStack,omitempty"`
 	// Calls are as workers.App.Calls returns them; the report on all functions is without them.
-	Calls []workers.Call `json:"calls,omitempty"`
+	Calls []status.Call `json:"calls,omitempty"`
 }
 
-// Running is a workers.Running as JSON.
+// Running is a status.Running as JSON.
 type Running struct {
 	InvocationID string    `json:"invocationId"`
 	MessageID    string    `json:"messageId,omitempty"`
@@ -136,7 +137,7 @@ type Running struct {
 	Since        time.Time `json:"since"`
 }
 
-func newFunction(host string, s workers.FunctionStats) Function {
+func newFunction(host string, s status.Function) Function {
 	r := Function{
 		Host: host, Name: s.Name, Trigger: s.Trigger, Queue: s.Queue, Paused: s.Paused, InFlight: s.InFlight,
 		Running:   []Running{},

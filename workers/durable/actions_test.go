@@ -76,7 +76,7 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 		"carryover":    `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_CONTINUED_AS_NEW","carryoverEvents":[{"eventId":1}]}}`,
 		"noTime":       `{"createTimer":{}}`, "pastTime": `{"createTimer":{"fireAt":"0001-01-01T00:00:00Z"}}`,
 	}
-	w := b.NewWorker(answers, hub.WorkerOptions{})
+	w := b.NewWorker(answers)
 	if err := w.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}

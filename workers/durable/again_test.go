@@ -33,7 +33,7 @@ func TestActivityWhoseResultIsInTheHistoryDoesNotRunAgain(t *testing.T) {
 		return nil, nil
 	}})
 	b := h.backend()
-	first := b.NewWorker(r, hub.WorkerOptions{})
+	first := b.NewWorker(r)
 	check.OK(t, first.Start(context.Background()))
 	id := start(t, b.Client(), "waits", hub.StartOptions{})
 	<-started

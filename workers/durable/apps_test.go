@@ -22,27 +22,29 @@ func TestTwoAppsOnOneHub(t *testing.T) {
 	run := func(name string) (*hub.Client, func()) {
 		engine := durable.NewEngine(durable.Options{Hub: "Test", LeaseDuration: 15 * time.Second})
 		app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
-		app.Orchestration(name+" workflow", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
-			text, err := durable.Call[string](ctx, name+" activity", nil)
-			if err != nil {
-				return "", err
-			}
-			if err := durable.Sleep(ctx, time.Millisecond); err != nil {
-				return "", err
-			}
-			n, err := durable.CallEntity[int](ctx, hub.EntityID(name, "n"), "add", 1)
-			if err != nil || n != 1 {
-				return "", err
-			}
-			// The other app's, once it runs.
-			if _, err := durable.WaitForEvent[any](ctx, "go", -1); err != nil {
-				return "", err
-			}
-			return durable.CallWorkflow[string](ctx, map[string]string{"one": "two", "two": "one"}[name]+" part", text)
-		}))
-		app.Orchestration(name+" part", durable.Orchestrator(func(_ *durable.Context, text string) (string, error) {
-			return text + " and " + name, nil
-		}))
+		durable.Register(app, durable.Workflow[any, string](name+" workflow"),
+			func(ctx *durable.Context, _ any) (string, error) {
+				text, err := durable.Call[string](ctx, name+" activity", nil)
+				if err != nil {
+					return "", err
+				}
+				if err := ctx.Sleep(time.Millisecond); err != nil {
+					return "", err
+				}
+				n, err := durable.CallEntity[int](ctx, hub.EntityID(name, "n"), "add", 1)
+				if err != nil || n != 1 {
+					return "", err
+				}
+				// The other app's, once it runs.
+				if _, err := durable.WaitForEvent[any](ctx, "go", -1); err != nil {
+					return "", err
+				}
+				return durable.CallWorkflow[string](ctx, map[string]string{"one": "two", "two": "one"}[name]+" part", text)
+			})
+		durable.Register(app, durable.Workflow[string, string](name+" part"),
+			func(_ *durable.Context, text string) (string, error) {
+				return text + " and " + name, nil
+			})
 		workers.Activity(app, name+" activity", func(context.Context, any) (string, error) { return name, nil })
 		app.Entity(name, accountEntity())
 		check.OK(t, app.Start(t.Context()))

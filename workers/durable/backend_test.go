@@ -31,6 +31,7 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // testHub is a hub in an account of its own.
@@ -75,7 +76,7 @@ func (h *testHub) backend() *hub.Backend {
 func (h *testHub) run(r backend.Executor) *hub.Client {
 	h.t.Helper()
 	b := h.backend()
-	w := b.NewWorker(r, hub.WorkerOptions{})
+	w := b.NewWorker(r)
 	if err := w.Start(context.Background()); err != nil {
 		h.t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func (c activityContext) GetInput(v any) error { return json.Unmarshal(c.input, 
 // registry returns an executor of functions.
 func registry(t testing.TB, w workflows, a activities) backend.Executor {
 	t.Helper()
-	handlers := map[string]workers.ActivityHandler{}
+	handlers := map[string]engine.Activity{}
 	for name, f := range a {
 		handlers[name] = func(ctx context.Context, input []byte) ([]byte, error) {
 			out, err := f(activityContext{ctx, input})

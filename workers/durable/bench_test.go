@@ -20,12 +20,12 @@ func benchHub(b *testing.B, orchestrators workflows) *hub.Client {
 	b.Helper()
 	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
 	be, err := hub.New(hub.Options{Storage: lazuli.Default(b).Storage, Hub: "Bench",
-		Logger: slog.New(slog.DiscardHandler)})
+		MaxOrchestrations: 64, MaxActivities: 64, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}
 	r := registry(b, orchestrators, activities{"double": double})
-	w := be.NewWorker(r, hub.WorkerOptions{MaxOrchestrations: 64, MaxActivities: 64})
+	w := be.NewWorker(r)
 	if err := w.Start(context.Background()); err != nil {
 		b.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func BenchmarkChain(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := be.NewWorker(r, hub.WorkerOptions{})
+	w := be.NewWorker(r)
 	if err := w.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -189,9 +189,9 @@ func benchWorkers(b *testing.B, workerCount int) *hub.Client {
 			Durable: engine})
 		app.Entity("account", accountEntity())
 		workers.Activity(app, "double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
-		app.Orchestration("one", durable.Orchestrator(func(ctx *durable.Context, n int) (int, error) {
+		durable.Register(app, "one", func(ctx *durable.Context, n int) (int, error) {
 			return durable.Call[int](ctx, "double", n)
-		}))
+		})
 		if err := app.Start(b.Context()); err != nil {
 			b.Fatal(err)
 		}

@@ -19,14 +19,14 @@ func init() {
 
 // NewClient opens a hub that exists; it returns ErrHubNotFound otherwise.
 func NewClient(ctx context.Context, options Options) (*Client, error) {
-	c, err := hub.NewClient(ctx, options.hub())
+	c, err := hub.NewClient(ctx, hub.Options(options))
 	if err != nil {
 		return nil, err
 	}
 	return &Client{c}, nil
 }
 
-// StartOptions are the options of [Client.Start].
+// StartOptions are the options of [Client.Start] and of the function [Start].
 type StartOptions struct {
 	// InstanceID is the instance's ID. Default: a random one.
 	InstanceID string
@@ -140,29 +140,22 @@ type Query struct {
 	Top int
 	// Payloads includes inputs, outputs and custom statuses.
 	Payloads bool
-	// Continuation is the position at which the page begins: Page.Continuation of the page before.
+	// Continuation is the position at which the page begins: what Query has returned with the page before.
 	Continuation string
 }
 
-// Page is a part of a query's result.
-type Page struct {
-	Instances []*Instance
-	// Continuation is the position at which the next page begins; empty after the last page.
-	Continuation string
-}
-
-// Query returns a page of instances, in the order of their IDs. A page can be empty though others follow.
-func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
+// Query returns a page of instances, in the order of their IDs. A page can be empty though others follow: next is the
+// position at which the next page begins, for Query.Continuation, and empty after the last page.
+func (c *Client) Query(ctx context.Context, q Query) (page []*Instance, next string, err error) {
 	got, err := c.hub.Query(ctx, hub.Query(q))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	page := &Page{Continuation: got.Continuation}
 	for _, i := range got.Instances {
 		public, _ := instanceOf(i, nil)
-		page.Instances = append(page.Instances, public)
+		page = append(page, public)
 	}
-	return page, nil
+	return page, got.Continuation, nil
 }
 
 // Step is an event of an instance's history.

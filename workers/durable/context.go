@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -12,35 +13,34 @@ import (
 )
 
 // Context lets a workflow call activities and other workflows, and wait for timers and events. It belongs to the
-// workflow's goroutine. The functions of this package that take it have types for inputs and results: [Call],
-// [CallWorkflow], [WaitForEvent], [CallEntity]. The methods return a [Task], which can be waited for later.
+// workflow's goroutine. The functions of this package that take it have types for results, and wait for them: [Call],
+// [CallWorkflow], [CallEntity], [WaitForEvent]. The methods of these names return a [Task], for [Await], [WhenAll] and
+// [Context.WhenAny].
 //
 // A workflow that has to wait is left where it stands, and runs again from its beginning when what it waits for is
 // there. Its deferred functions run then, and what they ask for has no effect; recover does not stop it.
 type Context struct {
 	// ID is the instance's ID, Name the workflow's name.
 	ID, Name string
+	// Version is the version that the workflow was started with; empty without one.
+	Version string
 	// CurrentTimeUtc is the time of the step: the same in each replay, other than time.Now.
 	CurrentTimeUtc time.Time
 	// IsReplaying says that the code runs through what an earlier step has done already.
 	IsReplaying bool
 
-	run     *replay.Execution
-	version string
-	locks   int  // critical sections that the execution has begun
-	locked  bool // whether one of them has not ended
+	run    *replay.Execution
+	locks  int  // critical sections that the execution has begun
+	locked bool // whether one of them has not ended
 }
 
 // newContext returns the context of an execution, which keeps its time up to date.
 func newContext(x *replay.Execution, id, name, version string) *Context {
-	c := &Context{ID: id, Name: name, run: x, version: version}
+	c := &Context{ID: id, Name: name, Version: version, run: x}
 	x.Observe = func() { c.CurrentTimeUtc, c.IsReplaying = x.Now(), x.Replaying() }
 	x.Observe()
 	return c
 }
-
-// Version returns the version that the workflow was started with; empty without one.
-func Version(ctx *Context) string { return ctx.version }
 
 // GetInput decodes the workflow's input, JSON, into v. Without an input it leaves v alone.
 func (c *Context) GetInput(v any) error {
@@ -90,13 +90,14 @@ type Task interface {
 	Ended() bool
 }
 
-// CallOption is an option of a call of an activity or another workflow.
+// CallOption is an option of a call of an activity or another workflow, or of [Context.ContinueAsNew].
 type CallOption func(*callOptions)
 
 type callOptions struct {
 	input    *string
 	instance string
 	retry    *RetryPolicy
+	keep     bool // of ContinueAsNew
 	err      error
 }
 
@@ -142,6 +143,9 @@ func (c *Context) call(options []CallOption, begin func(callOptions) Task) Task 
 			return replay.FailedTask(o.err)
 		}
 	}
+	if o.keep {
+		return replay.FailedTask(fmt.Errorf("%w: KeepEvents is an option of ContinueAsNew", ErrBadRequest))
+	}
 	if o.retry == nil {
 		return begin(o)
 	}
@@ -153,6 +157,9 @@ func (c *Context) call(options []CallOption, begin func(callOptions) Task) Task 
 	return &retried{ctx: c, policy: p, begin: again, last: again(), began: c.CurrentTimeUtc}
 }
 
+// Sleep waits for d, however long.
+func (c *Context) Sleep(d time.Duration) error { return c.CreateTimer(d).Await(nil) }
+
 // CreateTimer begins a timer that ends after d, however long.
 func (c *Context) CreateTimer(d time.Duration) Task { return c.run.Timer(d) }
 
@@ -163,18 +170,37 @@ func (c *Context) WaitForSingleEvent(name string, timeout time.Duration) Task {
 	return c.run.Event(name, timeout)
 }
 
-// ContinueOption is an option of [Context.ContinueAsNew].
-type ContinueOption func(keep *bool)
-
-// KeepEvents hands on the events that the workflow has received and not waited for.
-func KeepEvents() ContinueOption { return func(keep *bool) { *keep = true } }
+// KeepEvents is an option of [Context.ContinueAsNew]: it hands on the events that the workflow has received and not
+// waited for.
+func KeepEvents() CallOption { return func(o *callOptions) { o.keep = true } }
 
 // ContinueAsNew makes the workflow begin again with an input, and with an empty history, once its function has returned
-// without an error.
-func (c *Context) ContinueAsNew(in any, options ...ContinueOption) {
-	keep := false
+// without an error. [KeepEvents] is its one option; it panics with another.
+func (c *Context) ContinueAsNew(in any, options ...CallOption) {
+	var o callOptions
 	for _, set := range options {
-		set(&keep)
+		set(&o)
 	}
-	c.run.ContinueAsNew(in, keep)
+	if keep := o.keep; o != (callOptions{keep: keep}) {
+		panic("durable: ContinueAsNew takes the option KeepEvents alone")
+	}
+	c.run.ContinueAsNew(in, o.keep)
+}
+
+// WhenAny waits until one of the tasks has ended and returns its index; its result or error is then at hand by
+// [Await]. If several have ended, it returns the first of them in the order of the arguments. A task with a retry
+// policy counts as ended after its first attempt: Await makes the others. It panics without tasks.
+func (c *Context) WhenAny(tasks ...Task) int {
+	if len(tasks) == 0 {
+		panic("durable: WhenAny without tasks")
+	}
+	for {
+		// All tasks are looked at after each single event: so every replay finds the same one first.
+		for i, t := range tasks {
+			if t.Ended() {
+				return i
+			}
+		}
+		c.run.Wait()
+	}
 }

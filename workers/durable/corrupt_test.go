@@ -28,7 +28,7 @@ func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 		return "done", nil
 	}}, nil)
 	b := h.backend()
-	w := b.NewWorker(r, hub.WorkerOptions{})
+	w := b.NewWorker(r)
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

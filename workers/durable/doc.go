@@ -1,10 +1,22 @@
 // Package durable keeps durable workflows in an Azure Storage account: in Lazuli, Azurite or Azure.
 //
 // A workflow (an orchestration) is a function whose progress survives any crash: it is run again from its recorded
-// history, and every step that it has finished is answered from there. Functions in Go are run by package replay below
-// this one; workers in other languages replay by themselves, and get histories by messages. The loop that takes work
-// and applies what workflows answer is that of github.com/microsoft/durabletask-go; this package is a [backend.Backend]
-// for it. It reaches storage through the Azure SDK alone.
+// history, and every step that it has finished is answered from there.
+//
+//	const PlaceOrder durable.Workflow[Order, string] = "place-order"
+//
+//	app := workers.New(workers.Config{Durable: durable.NewEngine(durable.Options{Hub: "Orders"})})
+//	durable.Register(app, PlaceOrder, func(ctx *durable.Context, o Order) (string, error) {
+//		return durable.Call[string](ctx, "charge", o) // an activity: workers.Activity(app, "charge", charge)
+//	})
+//	workers.Queue(app, "orders", func(ctx context.Context, m *workers.Message[Order]) error {
+//		client, _ := durable.ClientFromContext(ctx)
+//		_, err := durable.Start(ctx, client, PlaceOrder, m.Body, durable.ID(m.Body.ID))
+//		return err
+//	})
+//
+// [Context] lists what a workflow can ask for, and [Client] what a program can do with instances. Package entity
+// defines entities; package webhook serves the HTTP API of Durable Functions.
 //
 // # Layout
 //
@@ -44,7 +56,12 @@
 //
 // Activities run at least once. Where that matters, [ActivityInfo.Key] is the same in each attempt.
 //
-// # Where to start
+// # Where to start in the source
+//
+// Functions in Go are run by package replay below this one; workers in other languages replay by themselves, and get
+// histories by messages. The loop that takes work and applies what workflows answer is that of
+// github.com/microsoft/durabletask-go; this package is a backend.Backend for it. It reaches storage through the Azure
+// SDK alone.
 //
 // context.go and calls.go are what a workflow has, go_executor.go runs one step of it, and replayed.go translates
 // between the engine's messages and package replay. The hub is in internal/durable: package hub receives, commits and

@@ -17,6 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/durable/workkind"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/inside"
 	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
@@ -30,7 +31,7 @@ type Engine struct {
 	client *Client
 }
 
-var _ workers.DurableEngine = (*Engine)(nil)
+var _ engine.Durable[workers.Config] = (*Engine)(nil)
 
 // NewEngine returns an engine. Storage, clock and logger are the app's unless the options say otherwise. The hub is
 // made when the app starts.
@@ -38,29 +39,31 @@ func NewEngine(options Options) *Engine {
 	return &Engine{options: options, ready: make(chan struct{})}
 }
 
-// Client returns a client of the app's hub, once the app has started.
+var errNotStarted = fmt.Errorf("%w: the app has not started", ErrNoClient)
+
+// Client returns a client of the app's hub, once the app has started; ErrNoClient before.
 func (e *Engine) Client() (*Client, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.client == nil {
-		return nil, ErrNotStarted
+		return nil, errNotStarted
 	}
 	return e.client, nil
 }
 
-// WaitClient waits until the app has opened its hub, and returns a client of it.
+// WaitClient waits until the app has opened its hub, and returns a client of it; ErrNoClient if ctx is done before.
 func (e *Engine) WaitClient(ctx context.Context) (*Client, error) {
 	select {
 	case <-e.ready:
 		return e.Client()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrNotStarted, context.Cause(ctx))
+		return nil, fmt.Errorf("%w: %w", errNotStarted, context.Cause(ctx))
 	}
 }
 
 type clientKey struct{}
 
-// WithClient implements workers.DurableEngine.
+// WithClient implements engine.Durable.
 func (e *Engine) WithClient(ctx context.Context) context.Context {
 	if c, err := e.Client(); err == nil {
 		return context.WithValue(ctx, clientKey{}, c)
@@ -76,7 +79,7 @@ func ClientFromContext(ctx context.Context) (*Client, bool) {
 	return c, ok
 }
 
-// Start implements workers.DurableEngine.
+// Start implements engine.Durable.
 func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine.Functions) (engine.Run, error) {
 	o := e.options
 	if o.Storage == nil {
@@ -88,16 +91,13 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 	if o.Logger == nil {
 		o.Logger = app.Logger
 	}
-	b, err := hub.New(o.hub())
+	b, err := hub.New(hub.Options(o))
 	if err != nil {
 		return nil, &engine.SetupError{Err: err}
 	}
 	x := &goExecutor{workflows: map[string]func(*Context) (any, error){},
-		activities: map[string]workers.ActivityHandler{},
-		entities:   map[string]entityRunner{}}
-	for name, run := range functions.Activities {
-		x.activities[name] = run
-	}
+		activities: functions.Activities,
+		entities:   map[string]entityBatch{}}
 	calls := map[string]external.Orchestrator{}
 	// A workflow whose code is elsewhere, as in a function host, is not replayed here: its caller gets the history.
 	for name, any := range functions.Orchestrations {
@@ -108,20 +108,20 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 		own, ok := any.(orchestrator)
 		if !ok {
 			return nil, &engine.SetupError{Err: fmt.Errorf(
-				"durable: orchestration %q is not one of durable.Orchestrator", name)}
+				"durable: orchestration %q is not one of durable.Register", name)}
 		}
 		x.workflows[name] = own.run
 	}
 	for name, any := range functions.Entities {
 		if elsewhere, ok := any.(external.Entity); ok { // Those call the app's functions themselves.
-			x.entities[strings.ToLower(name)] = externalEntity{elsewhere}
+			x.entities[strings.ToLower(name)] = externalEntity(elsewhere)
 			continue
 		}
-		own, ok := any.(entityRunner)
-		if !ok {
-			return nil, &engine.SetupError{Err: fmt.Errorf("durable: entity %q is not one of durable.NewEntity", name)}
+		own := inside.EntityBatch(any)
+		if own == nil {
+			return nil, &engine.SetupError{Err: fmt.Errorf("durable: entity %q is not an entity.Kind", name)}
 		}
-		x.entities[strings.ToLower(name)] = invoked{own, name, functions.Invoke}
+		x.entities[strings.ToLower(name)] = invoked(own, name, functions.Invoke)
 	}
 	// Without functions the process takes no partition: it would hold back work that it cannot do.
 	if len(functions.Orchestrations)+len(functions.Activities)+len(functions.Entities) == 0 {
@@ -140,7 +140,7 @@ func (e *Engine) Start(ctx context.Context, app workers.Config, functions engine
 		executor = entityExecutor{executor, x}
 	}
 	// The worker outlives the context of the start: it ends with Stop, which lets running work end.
-	w := b.NewWorker(executor, o.worker())
+	w := b.NewWorker(executor)
 	if err := w.Start(context.WithoutCancel(ctx)); errors.Is(err, record.ErrForeignHub) {
 		return nil, &engine.SetupError{Err: err}
 	} else if err != nil {
@@ -180,23 +180,19 @@ func (clientRun) Stop(context.Context) error { return nil }
 func (clientRun) Idle(context.Context) (bool, error) { return true, nil }
 
 // invoked runs the batches of an entity as calls of the app's function.
-type invoked struct {
-	entityRunner
-	name   string
-	invoke func(ctx context.Context, entity string, batch func(context.Context) error) error
-}
-
-func (e invoked) runBatch(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
-	var result *entitybatch.Result
-	err := e.invoke(ctx, e.name, func(ctx context.Context) error {
-		var err error
-		result, err = e.entityRunner.runBatch(ctx, batch)
-		return err
-	})
-	if err != nil {
-		return nil, err // A stuck operation may still write its result.
+func invoked(run func(context.Context, *entitybatch.Batch) *entitybatch.Result, name string,
+	invoke func(ctx context.Context, entity string, batch func(context.Context) error) error) entityBatch {
+	return func(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
+		var result *entitybatch.Result
+		err := invoke(ctx, name, func(ctx context.Context) error {
+			result = run(ctx, batch)
+			return nil
+		})
+		if err != nil {
+			return nil, err // A stuck operation may still write its result.
+		}
+		return result, nil
 	}
-	return result, nil
 }
 
 type engineRun struct {

@@ -36,16 +36,16 @@ func TestAppOnFakeClock(t *testing.T) {
 			return next(ctx, mc)
 		}
 	}))
-	app.Orchestration("order", durable.Orchestrator(func(ctx *durable.Context, o order) (string, error) {
+	durable.Register(app, "order", func(ctx *durable.Context, o order) (string, error) {
 		reserved, err := durable.Call[string](ctx, "reserve", o)
 		if err != nil {
 			return "", err
 		}
-		if err := durable.Sleep(ctx, 30*24*time.Hour); err != nil {
+		if err := ctx.Sleep(30 * 24 * time.Hour); err != nil {
 			return "", err
 		}
 		return reserved + " kept for a month", nil
-	}))
+	})
 	workers.Activity(app, "reserve", func(_ context.Context, o order) (string, error) {
 		calls.Add(1)
 		return o.Item, nil
@@ -127,7 +127,7 @@ func TestFailedRequestOnFakeClock(t *testing.T) {
 	engine := durable.NewEngine(durable.Options{Storage: storage})
 	app := workers.New(workers.Config{Storage: account.Storage, Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Durable: engine})
-	app.Orchestration("nothing", durable.Orchestrator(func(*durable.Context, any) (any, error) { return nil, nil }))
+	durable.Register(app, "nothing", func(*durable.Context, any) (any, error) { return nil, nil })
 	account.Run(app)
 	account.Drain()
 	client, err := engine.Client()

@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 )
 
 // entityApp is an app with entities in an account of its own.
@@ -55,14 +56,14 @@ func (a *entityApp) run() *hub.Client {
 }
 
 // logEntity keeps what it receives, in order.
-func logEntity() *durable.Entity[[]string] {
-	e := durable.NewEntity[[]string]()
-	durable.Operation(e, "add", func(_ *durable.EntityContext, s *[]string, line string) (int, error) {
+func logEntity() *entity.Kind[[]string] {
+	e := new(entity.Kind[[]string])
+	entity.Operation(e, "add", func(_ *entity.Context, s *[]string, line string) (int, error) {
 		*s = append(*s, line)
 		return len(*s), nil
 	})
-	durable.Operation(e, "get", func(_ *durable.EntityContext, s *[]string, _ any) ([]string, error) { return *s, nil })
-	durable.Operation(e, "fail", func(ctx *durable.EntityContext, s *[]string, line string) (any, error) {
+	entity.Operation(e, "get", func(_ *entity.Context, s *[]string, _ any) ([]string, error) { return *s, nil })
+	entity.Operation(e, "fail", func(ctx *entity.Context, s *[]string, line string) (any, error) {
 		*s = append(*s, line)
 		ctx.Signal(ctx.ID, "add", "of a failed operation", time.Time{})
 		if line == "panic" {
@@ -70,11 +71,11 @@ func logEntity() *durable.Entity[[]string] {
 		}
 		return nil, errors.New("refused")
 	})
-	durable.Operation(e, "delete", func(ctx *durable.EntityContext, _ *[]string, _ any) (any, error) {
+	entity.Operation(e, "delete", func(ctx *entity.Context, _ *[]string, _ any) (any, error) {
 		ctx.Delete()
 		return nil, nil
 	})
-	durable.Operation(e, "pass", func(ctx *durable.EntityContext, s *[]string, line string) (any, error) {
+	entity.Operation(e, "pass", func(ctx *entity.Context, s *[]string, line string) (any, error) {
 		*s = append(*s, "passed "+line)
 		ctx.Signal(hub.EntityID("log", "next"), "add", line, time.Time{})
 		ctx.Start("note", "started-by-"+line, line)
@@ -83,10 +84,10 @@ func logEntity() *durable.Entity[[]string] {
 	return e
 }
 
-func accountEntity() *durable.Entity[int] {
-	e := durable.NewEntity[int]()
-	durable.Operation(e, "get", func(_ *durable.EntityContext, s *int, _ any) (int, error) { return *s, nil })
-	durable.Operation(e, "add", func(_ *durable.EntityContext, s *int, n int) (int, error) { *s += n; return *s, nil })
+func accountEntity() *entity.Kind[int] {
+	e := new(entity.Kind[int])
+	entity.Operation(e, "get", func(_ *entity.Context, s *int, _ any) (int, error) { return *s, nil })
+	entity.Operation(e, "add", func(_ *entity.Context, s *int, n int) (int, error) { *s += n; return *s, nil })
 	return e
 }
 
@@ -116,12 +117,12 @@ func TestEntityOperations(t *testing.T) {
 	t.Parallel()
 	a := newEntityApp(t, durable.Options{})
 	id := hub.EntityID("Log", "one")
-	a.Orchestration("note", durable.Orchestrator(func(ctx *durable.Context, line string) (int, error) {
+	durable.Register(a.App, "note", func(ctx *durable.Context, line string) (int, error) {
 		return durable.CallEntity[int](ctx, id, "ADD", "note "+line)
-	}))
-	a.Orchestration("burst", durable.Orchestrator(func(ctx *durable.Context, n int) (string, error) {
+	})
+	durable.Register(a.App, "burst", func(ctx *durable.Context, n int) (string, error) {
 		for i := range n {
-			if err := durable.SignalEntity(ctx, id, "add", fmt.Sprint("workflow ", i)); err != nil {
+			if err := ctx.SignalEntity(id, "add", fmt.Sprint("workflow ", i)); err != nil {
 				return "", err
 			}
 		}
@@ -136,7 +137,7 @@ func TestEntityOperations(t *testing.T) {
 		failures = append(failures, fmt.Sprint(err))
 		_, err = durable.CallEntity[any](ctx, "no entity", "get", nil)
 		return strings.Join(append(failures, fmt.Sprint(err)), "\n"), nil
-	}))
+	})
 	c := a.run()
 	const n = 150
 	for i := range n {
@@ -209,9 +210,9 @@ func TestDelayedSignals(t *testing.T) {
 	clock := lazulitest.NewClock()
 	a := newEntityApp(t, durable.Options{Clock: clock}, lazulitest.WithFakeClock(clock))
 	id := hub.EntityID("log", "one")
-	a.Orchestration("later", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
-		return nil, durable.SignalEntityAt(ctx, id, "add", "workflow", ctx.CurrentTimeUtc.Add(2*time.Hour))
-	}))
+	durable.Register(a.App, "later", func(ctx *durable.Context, _ any) (any, error) {
+		return nil, ctx.SignalEntityAt(id, "add", "workflow", ctx.CurrentTimeUtc.Add(2*time.Hour))
+	})
 	c := a.run()
 	a.account.Drain()
 	check.OK(t, c.SignalEntity(t.Context(), id, "add",
@@ -239,13 +240,13 @@ func TestLocksOfSeveralEntities(t *testing.T) {
 	a := newEntityApp(t, durable.Options{})
 	const accounts, transfers = 4, 24
 	of := func(i int) string { return hub.EntityID("account", fmt.Sprint(i%accounts)) }
-	a.Orchestration("move", durable.Orchestrator(func(ctx *durable.Context, n int) (int, error) {
+	durable.Register(a.App, "move", func(ctx *durable.Context, n int) (int, error) {
 		from, to := of(n), of(n+1+n%(accounts-1))
-		unlock, err := durable.LockEntities(ctx, from, to, from)
+		unlock, err := ctx.LockEntities(from, to, from)
 		if err != nil {
 			return 0, err
 		}
-		if _, err := durable.LockEntities(ctx, to); !errors.Is(err, durable.ErrLocked) {
+		if _, err := ctx.LockEntities(to); !errors.Is(err, durable.ErrLocked) {
 			return 0, fmt.Errorf("a second lock: %w", err)
 		}
 		before := [2]int{}
@@ -258,7 +259,7 @@ func TestLocksOfSeveralEntities(t *testing.T) {
 			return 0, err
 		}
 		if n%6 == 0 { // The other half is missing: unlocked by the failure.
-			return 0, errors.Join(errors.New("gave up"), durable.SignalEntity(ctx, from, "add", 1))
+			return 0, errors.Join(errors.New("gave up"), ctx.SignalEntity(from, "add", 1))
 		}
 		after, err := durable.CallEntity[int](ctx, to, "add", 1)
 		if err != nil || after != before[1]+1 {
@@ -267,7 +268,7 @@ func TestLocksOfSeveralEntities(t *testing.T) {
 		unlock()
 		unlock()
 		return durable.CallEntity[int](ctx, from, "get", nil)
-	}))
+	})
 	c := a.run()
 	var ids []string
 	for i := range transfers {
@@ -296,8 +297,8 @@ func TestLockIsReleasedByTermination(t *testing.T) {
 	t.Parallel()
 	a := newEntityApp(t, durable.Options{})
 	one, two := hub.EntityID("log", "1"), hub.EntityID("log", "2")
-	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, ids []string) (any, error) {
-		if _, err := durable.LockEntities(ctx, ids...); err != nil {
+	durable.Register(a.App, "hold", func(ctx *durable.Context, ids []string) (any, error) {
+		if _, err := ctx.LockEntities(ids...); err != nil {
 			return nil, err
 		}
 		if _, err := durable.CallEntity[int](ctx, ids[0], "add", "locked"); err != nil {
@@ -305,7 +306,7 @@ func TestLockIsReleasedByTermination(t *testing.T) {
 		}
 		_, err := durable.WaitForEvent[any](ctx, "go", -1)
 		return nil, err
-	}))
+	})
 	c := a.run()
 	list := func(ids ...string) string { text, _ := json.Marshal(ids); return string(text) }
 	holder := start(t, c, "hold", hub.StartOptions{InstanceID: "holder", Input: list(one)})
@@ -353,13 +354,13 @@ func TestLockIsReleasedByTermination(t *testing.T) {
 func TestQueryAndCleanEntities(t *testing.T) {
 	t.Parallel()
 	a := newEntityApp(t, durable.Options{})
-	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, id string) (any, error) {
-		if _, err := durable.LockEntities(ctx, id); err != nil {
+	durable.Register(a.App, "hold", func(ctx *durable.Context, id string) (any, error) {
+		if _, err := ctx.LockEntities(id); err != nil {
 			return nil, err
 		}
 		_, err := durable.WaitForEvent[any](ctx, "go", -1)
 		return nil, err
-	}))
+	})
 	c := a.run()
 	const n = 25
 	began := time.Now()
@@ -483,27 +484,27 @@ func TestWhenAllAndWhenAny(t *testing.T) {
 		}
 		return 2 * n, nil
 	})
-	a.Orchestration("all", durable.Orchestrator(func(ctx *durable.Context, numbers []int) ([]int, error) {
+	durable.Register(a.App, "all", func(ctx *durable.Context, numbers []int) ([]int, error) {
 		var calls []durable.Task
 		for _, n := range numbers {
 			calls = append(calls, ctx.CallActivity("double", durable.WithInput(n)))
 		}
 		return durable.WhenAll[int](calls...)
-	}))
+	})
 	// The order of what happens decides, in each replay too, and not the order of the arguments.
-	a.Orchestration("any", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
+	durable.Register(a.App, "any", func(ctx *durable.Context, _ any) (string, error) {
 		waits := map[string]durable.Task{}
 		names := []string{"a", "b", "c"}
 		for _, n := range names {
 			waits[n] = ctx.WaitForSingleEvent(n, -1)
 		}
-		order := durable.Version(ctx) + ":"
+		order := ctx.Version + ":"
 		for len(names) > 0 {
 			var left []durable.Task
 			for _, n := range names {
 				left = append(left, waits[n])
 			}
-			i := durable.WhenAny(ctx, left...)
+			i := ctx.WhenAny(left...)
 			if _, err := durable.Await[any](left[i]); err != nil {
 				return "", err
 			}
@@ -514,17 +515,17 @@ func TestWhenAllAndWhenAny(t *testing.T) {
 			names = slices.Delete(names, i, i+1)
 		}
 		timer, never := ctx.CreateTimer(0), ctx.WaitForSingleEvent("never", -1)
-		if durable.WhenAny(ctx, never, timer) != 1 {
+		if ctx.WhenAny(never, timer) != 1 {
 			return "", errors.New("the event came")
 		}
 		retried := ctx.CallActivity("double", durable.WithInput(-1),
 			durable.WithRetry(durable.RetryPolicy{MaxAttempts: 2, InitialRetryInterval: time.Millisecond}))
-		durable.WhenAny(ctx, retried)
+		ctx.WhenAny(retried)
 		if _, err := durable.Await[int](retried); err == nil {
 			return "", errors.New("the activity did not fail")
 		}
 		return order, nil
-	}))
+	})
 	c := a.run()
 	if i := ended(t, c, start(t, c, "all", hub.StartOptions{Input: "[1,2,3]"}), "Completed"); i.Output != "[2,4,6]" {
 		t.Errorf("the output is %s", i.Output)
@@ -557,8 +558,8 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 	account := lazulitest.Start(t).Account(t)
 	quiet := slog.New(slog.DiscardHandler)
 	direct, relayed := hub.EntityID("log", "direct"), hub.EntityID("log", "relayed")
-	relay := durable.NewEntity[int]()
-	durable.Operation(relay, "next", func(ctx *durable.EntityContext, n *int, _ any) (any, error) {
+	relay := new(entity.Kind[int])
+	entity.Operation(relay, "next", func(ctx *entity.Context, n *int, _ any) (any, error) {
 		*n++
 		ctx.Signal(relayed, "add", fmt.Sprint(*n), time.Time{})
 		return nil, nil
@@ -568,31 +569,31 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 		t.Helper()
 		engine := durable.NewEngine(durable.Options{Hub: "Test", Clock: ahead{lazulitest.NewClock(), by}})
 		app := workers.New(workers.Config{Storage: account.Storage, Logger: quiet, Durable: engine})
-		app.Orchestration("signals", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
+		durable.Register(app, "signals", func(ctx *durable.Context, _ any) (any, error) {
 			for n := range 3 {
 				if n > 0 {
 					if _, err := durable.WaitForEvent[any](ctx, "go", -1); err != nil {
 						return nil, err
 					}
 				}
-				if err := durable.SignalEntity(ctx, direct, "add", fmt.Sprint(n+1)); err != nil {
+				if err := ctx.SignalEntity(direct, "add", fmt.Sprint(n+1)); err != nil {
 					return nil, err
 				}
-				if err := durable.SignalEntity(ctx, hub.EntityID("relay", "one"), "next", nil); err != nil {
+				if err := ctx.SignalEntity(hub.EntityID("relay", "one"), "next", nil); err != nil {
 					return nil, err
 				}
 			}
 			return nil, nil
-		}))
+		})
 		// What the entities receive waits until the workflow goes on.
-		app.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
-			unlock, err := durable.LockEntities(ctx, direct, relayed)
+		durable.Register(app, "hold", func(ctx *durable.Context, _ any) (any, error) {
+			unlock, err := ctx.LockEntities(direct, relayed)
 			if err != nil {
 				return nil, err
 			}
 			defer unlock()
 			return durable.WaitForEvent[any](ctx, "go", -1)
-		}))
+		})
 		app.Entity("relay", relay)
 		app.Entity("log", logEntity())
 		check.OK(t, app.Start(t.Context()))

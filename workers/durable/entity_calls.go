@@ -8,13 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/replay"
 )
 
-// CallEntity runs an operation of an entity and waits for its result. It returns an error if the operation has failed.
-func CallEntity[Out any](ctx *Context, id, operation string, in any) (Out, error) {
-	return Await[Out](CallEntityTask(ctx, id, operation, in))
-}
-
-// CallEntityTask is [CallEntity] without the waiting: see [WhenAll].
-func CallEntityTask(ctx *Context, id, operation string, in any) Task {
+// CallEntity begins an operation of an entity.
+func (c *Context) CallEntity(id, operation string, in any) Task {
 	input, err := inputOf(in)
 	if err == nil {
 		err = record.CheckEntityID(id)
@@ -22,23 +17,23 @@ func CallEntityTask(ctx *Context, id, operation string, in any) Task {
 	if err != nil {
 		return replay.FailedTask(err)
 	}
-	return ctx.run.Call(id, operation, input)
+	return c.run.Call(id, operation, input)
 }
 
 // SignalEntity sends an operation to an entity and does not wait for it. Signals of one workflow to one entity arrive
 // in their order.
-func SignalEntity(ctx *Context, id, operation string, in any) error {
-	return SignalEntityAt(ctx, id, operation, in, time.Time{})
+func (c *Context) SignalEntity(id, operation string, in any) error {
+	return c.SignalEntityAt(id, operation, in, time.Time{})
 }
 
-// SignalEntityAt is [SignalEntity] at a time.
-func SignalEntityAt(ctx *Context, id, operation string, in any, at time.Time) error {
+// SignalEntityAt is [Context.SignalEntity] at a time.
+func (c *Context) SignalEntityAt(id, operation string, in any, at time.Time) error {
 	input, err := inputOf(in)
 	if err == nil {
 		err = record.CheckEntityID(id)
 	}
 	if err == nil {
-		ctx.run.Signal(id, operation, input, at)
+		c.run.Signal(id, operation, input, at)
 	}
 	return err
 }
@@ -48,7 +43,7 @@ func SignalEntityAt(ctx *Context, id, operation string, in any, at time.Time) er
 // others wait. Workflows that lock several entities do not wait for each other: each locks them in the order of their
 // IDs. A workflow has one such section at a time, or LockEntities returns ErrLocked. The locks are released when the
 // workflow ends, in whatever way.
-func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
+func (c *Context) LockEntities(ids ...string) (unlock func(), err error) {
 	if len(ids) == 0 || len(ids) > record.MaxLockSet {
 		return nil, fmt.Errorf("%w: a lock needs 1 to %d entities", record.ErrBadRequest, record.MaxLockSet)
 	}
@@ -57,27 +52,27 @@ func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
 			return nil, err
 		}
 	}
-	if ctx.locked {
+	if c.locked {
 		return nil, ErrLocked
 	}
 	// The section has a number, and no random ID, so that it is the same in each replay.
-	ctx.locks++
-	ctx.locked = true
-	section := ctx.locks
-	if err := ctx.run.Lock(section, ids).Await(nil); err != nil {
+	c.locks++
+	c.locked = true
+	section := c.locks
+	if err := c.run.Lock(section, ids).Await(nil); err != nil {
 		return nil, err
 	}
 	return func() {
 		// A second call must not release a section that was begun since. A workflow that was left, and not ended, keeps its
 		// locks: the execution takes no request of a deferred function then.
-		if !ctx.locked || ctx.locks != section {
+		if !c.locked || c.locks != section {
 			return
 		}
-		ctx.locked = false
+		c.locked = false
 		seen := map[string]bool{}
 		for _, id := range ids {
 			if !seen[id] {
-				ctx.run.Unlock(section, id)
+				c.run.Unlock(section, id)
 			}
 			seen[id] = true
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 )
 
 // Variables of the model. TestEntitiesSurviveKills kills workers LAZULI_ENTITY_KILLS times (default 12); with
@@ -94,21 +95,21 @@ func modelWorkflow(ctx *durable.Context, b burst) (int, error) {
 	relay := hub.EntityID("relay", b.Name[:1])
 	for n := 1; n <= b.Notes; n++ {
 		x := note{From: b.Name, N: n, Pad: largeText(b.Large && n == 2)}
-		if err := durable.SignalEntity(ctx, b.Ledger, "note", x); err != nil {
+		if err := ctx.SignalEntity(b.Ledger, "note", x); err != nil {
 			return 0, err
 		}
-		if err := durable.SignalEntity(ctx, relay, "pass", note{From: b.Ledger}); err != nil {
+		if err := ctx.SignalEntity(relay, "pass", note{From: b.Ledger}); err != nil {
 			return 0, err
 		}
 	}
-	if err := durable.SignalEntityAt(ctx, b.Ledger, "late", note{From: b.Name},
+	if err := ctx.SignalEntityAt(b.Ledger, "late", note{From: b.Name},
 		ctx.CurrentTimeUtc.Add(time.Second)); err != nil {
 		return 0, err
 	}
 	if _, err := durable.Call[int](ctx, "nothing", 1); err != nil {
 		return 0, err
 	}
-	unlock, err := durable.LockEntities(ctx, b.Locks...)
+	unlock, err := ctx.LockEntities(b.Locks...)
 	if err != nil {
 		return 0, err
 	}
@@ -148,8 +149,8 @@ func runModelWorker(connection string) error {
 	app := workers.New(workers.Config{Storage: storage, Logger: slog.New(slog.DiscardHandler), Durable: engine,
 		DrainTimeout: 10 * time.Second})
 	app.Entity("account", accountEntity())
-	app.Entity("relay", durable.Operation(durable.NewEntity[map[string]int](), "pass",
-		func(ctx *durable.EntityContext, state *map[string]int, to note) (any, error) {
+	app.Entity("relay", entity.Operation(new(entity.Kind[map[string]int]), "pass",
+		func(ctx *entity.Context, state *map[string]int, to note) (any, error) {
 			if *state == nil {
 				*state = map[string]int{}
 			}
@@ -157,8 +158,8 @@ func runModelWorker(connection string) error {
 			ctx.Signal(to.From, "note", note{From: ctx.ID, N: (*state)[to.From]}, time.Time{})
 			return nil, nil
 		}))
-	book := durable.NewEntity[bookState]()
-	durable.Operation(book, "note", func(_ *durable.EntityContext, s *bookState, n note) (any, error) {
+	book := new(entity.Kind[bookState])
+	entity.Operation(book, "note", func(_ *entity.Context, s *bookState, n note) (any, error) {
 		if s.Last == nil {
 			s.Last = map[string]int{}
 			s.Pad = strings.Repeat("state", 15_000) // More than a property can have.
@@ -169,18 +170,18 @@ func runModelWorker(connection string) error {
 		s.Last[n.From] = n.N
 		return nil, nil
 	})
-	durable.Operation(book, "late", func(_ *durable.EntityContext, s *bookState, n note) (any, error) {
+	entity.Operation(book, "late", func(_ *entity.Context, s *bookState, n note) (any, error) {
 		if s.Late == nil {
 			s.Late = map[string]int{}
 		}
 		s.Late[n.From]++
 		return nil, nil
 	})
-	durable.Operation(book, "last", func(_ *durable.EntityContext, s *bookState, from string) (int, error) {
+	entity.Operation(book, "last", func(_ *entity.Context, s *bookState, from string) (int, error) {
 		return s.Last[from], nil
 	})
 	app.Entity("ledger", book)
-	app.Orchestration("burst", durable.Orchestrator(modelWorkflow))
+	durable.Register(app, "burst", modelWorkflow)
 	app.Orchestration("burst in Core's form", external.Orchestrator(runCoreModel))
 	workers.Activity(app, "nothing", func(_ context.Context, n int) (int, error) { return n, nil })
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -26,11 +26,9 @@ var (
 	ErrBadRequest = record.ErrBadRequest
 	// ErrTooLarge means that an input, output or event is larger than Options.MaxPayload.
 	ErrTooLarge = record.ErrTooLarge
-	// ErrNoClient means that a start was asked of a client that is nil: the context from which it was taken is not that of
-	// a handler, or the handler's app has no Config.Durable.
+	// ErrNoClient means that there is no client: a context is not that of a handler, the handler's app has no
+	// Config.Durable, or the app of the engine has not started yet or could not open its hub.
 	ErrNoClient = record.ErrNoClient
-	// ErrNotStarted means that the app of the engine has not started yet, or could not open its hub.
-	ErrNotStarted = errors.New("durable: the app has not started")
 )
 
 // Errors inside a workflow.

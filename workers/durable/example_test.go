@@ -10,6 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 )
 
 // exampleApp returns an app on a server of the example's own, so that it can run anywhere, and what starts and stops
@@ -113,7 +114,7 @@ func ExampleWhenAll() {
 	durable.Register(app, sum, func(ctx *durable.Context, numbers []int) (int, error) {
 		var calls []durable.Task
 		for _, n := range numbers {
-			calls = append(calls, durable.CallTask(ctx, "square", n))
+			calls = append(calls, ctx.CallActivity("square", durable.WithInput(n)))
 		}
 		squares, err := durable.WhenAll[int](calls...)
 		total := 0
@@ -180,18 +181,18 @@ func ExampleClientFromContext() {
 }
 
 // An entity keeps a state, and runs one operation at a time.
-func ExampleNewEntity() {
+func Example_entity() {
 	app, start, stop := exampleApp()
 	defer stop()
-	counter := durable.NewEntity[int]()
-	durable.Operation(counter, "add", func(_ *durable.EntityContext, state *int, n int) (int, error) {
+	counter := new(entity.Kind[int])
+	entity.Operation(counter, "add", func(_ *entity.Context, state *int, n int) (int, error) {
 		*state += n
 		return *state, nil
 	})
 	app.Entity("counter", counter)
 	const count durable.Workflow[int, int] = "count"
 	durable.Register(app, count, func(ctx *durable.Context, n int) (int, error) {
-		visits := durable.EntityID("counter", "visits")
+		visits := entity.ID("counter", "visits")
 		if _, err := durable.CallEntity[int](ctx, visits, "add", n); err != nil {
 			return 0, err
 		}
@@ -221,11 +222,11 @@ func ExampleClient_Query() {
 			fmt.Println(err)
 		}
 	}
-	page, err := client.Query(ctx, durable.Query{Workflow: "echo", Status: []string{"Completed"}})
+	page, _, err := client.Query(ctx, durable.Query{Workflow: "echo", Status: []string{"Completed"}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(len(page.Instances), "have completed")
+	fmt.Println(len(page), "have completed")
 	// Output: 2 have completed
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// externalEntity runs the operations of an entity whose code is elsewhere.
-type externalEntity struct{ external.Entity }
-
-// runBatch implements entityRunner. A batch that would fail again at each attempt fails once, with its operations.
-func (e externalEntity) runBatch(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
-	r, err := e.Entity(ctx, batch)
-	if workers.IsPermanent(err) {
-		return &entitybatch.Result{State: batch.State, Failure: failureOr(err, "EntityFailed")}, nil
+// externalEntity runs the operations of an entity whose code is elsewhere. A batch that would fail again at each
+// attempt fails once, with its operations.
+func externalEntity(e external.Entity) entityBatch {
+	return func(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
+		r, err := e(ctx, batch)
+		if workers.IsPermanent(err) {
+			return &entitybatch.Result{State: batch.State, Failure: failureOr(err, "EntityFailed")}, nil
+		}
+		return r, err
 	}
-	return r, err
 }
 
 // externals runs the workflows whose code is elsewhere, and leaves others to the executor inside.

@@ -25,8 +25,8 @@ func TestExternalEntityErrors(t *testing.T) {
 			"no money"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := externalEntity{func(context.Context, *entitybatch.Batch) (*entitybatch.Result, error) { return nil, test.err }}
-			r, err := e.runBatch(t.Context(), batch)
+			e := externalEntity(func(context.Context, *entitybatch.Batch) (*entitybatch.Result, error) { return nil, test.err })
+			r, err := e(t.Context(), batch)
 			if test.kind == "" {
 				if !errors.Is(err, broken) || r != nil {
 					t.Fatalf("%+v, %v, want the error", r, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 )
 
 // nested returns a failure with inner ones.
@@ -53,12 +54,12 @@ func TestFailuresReachTheCaller(t *testing.T) {
 			"plain": errors.New("broken"), "permanent": workers.Permanent(errors.New("broken"))}[how]
 	}
 	workers.Activity(app, "fail", func(_ context.Context, how string) (int, error) { return 0, fail(how) })
-	app.Orchestration("fails", durable.Orchestrator(func(_ *durable.Context, how string) (int, error) {
+	durable.Register(app, "fails", func(_ *durable.Context, how string) (int, error) {
 		return 0, fail(how)
-	}))
-	app.Entity("failing", durable.Operation(durable.NewEntity[int](), "fail",
-		func(_ *durable.EntityContext, _ *int, how string) (int, error) { return 0, fail(how) }))
-	app.Orchestration("calls", durable.Orchestrator(func(ctx *durable.Context, how string) (string, error) {
+	})
+	app.Entity("failing", entity.Operation(new(entity.Kind[int]), "fail",
+		func(_ *entity.Context, _ *int, how string) (int, error) { return 0, fail(how) }))
+	durable.Register(app, "calls", func(ctx *durable.Context, how string) (string, error) {
 		_, activity := durable.Call[int](ctx, "fail", how)
 		_, child := durable.CallWorkflow[int](ctx, "fails", how)
 		_, operation := durable.CallEntity[int](ctx, "@failing@a", "fail", how)
@@ -69,7 +70,7 @@ func TestFailuresReachTheCaller(t *testing.T) {
 			}
 		}
 		return "as it should", nil
-	}))
+	})
 	account.Run(app)
 	account.Drain()
 	client, err := engine.Client()
@@ -112,13 +113,13 @@ func TestLargeFailures(t *testing.T) {
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 	for name, shape := range map[string]struct{ levels, stack, message int }{
 		"stacks": {30, 8000, 10}, "levels": {500, 10, 10}, "messages": {40, 0, 4000}} {
-		app.Orchestration(name, durable.Orchestrator(func(*durable.Context, any) (any, error) {
+		durable.Register(app, durable.Workflow[any, any](name), func(*durable.Context, any) (any, error) {
 			f := nested(shape.levels)
 			for at := f; at != nil; at = at.Inner {
 				at.Stack, at.Message = strings.Repeat("s", shape.stack), at.Message+strings.Repeat("m", shape.message)
 			}
 			return nil, f
-		}))
+		})
 	}
 	account.Run(app)
 	account.Drain()
@@ -147,9 +148,9 @@ func TestFailedActivityIsLogged(t *testing.T) {
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Durable: engine})
 	workers.Activity(app, "charge", func(context.Context, int) (int, error) { return 0, errors.New("no money") })
-	app.Orchestration("order", durable.Orchestrator(func(ctx *durable.Context, _ any) (int, error) {
+	durable.Register(app, "order", func(ctx *durable.Context, _ any) (int, error) {
 		return durable.Call[int](ctx, "charge", 1)
-	}))
+	})
 	account.Run(app)
 	account.Drain()
 	client, err := engine.Client()

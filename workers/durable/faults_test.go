@@ -165,6 +165,7 @@ func TestOwnersComeAndGo(t *testing.T) {
 	h := newHub(t, lazuli, nil)
 	// A step of a busy machine with the race detector must end within this time, or all is done again and again.
 	h.options.Visibility = 5 * time.Second
+	h.options.MaxOrchestrations, h.options.MaxActivities = 4, 4
 	l := &ledger{}
 	o, a := everything(l)
 	const instances = 12
@@ -180,8 +181,7 @@ func TestOwnersComeAndGo(t *testing.T) {
 	}
 	for range 3 {
 		b := h.backend()
-		w := b.NewWorker(registry(t, o, a),
-			hub.WorkerOptions{MaxOrchestrations: 4, MaxActivities: 4})
+		w := b.NewWorker(registry(t, o, a))
 		if err := w.Start(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -158,7 +158,7 @@ func TestHubsOfAnotherEngine(t *testing.T) {
 			refused("deleting the hub", b.DeleteTaskHub(ctx))
 			engine := durable.NewEngine(durable.Options{Hub: "Shop"})
 			app := workers.New(workers.Config{Storage: a.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
-			app.Orchestration("Order", durable.Orchestrator(func(*durable.Context, any) (any, error) { return nil, nil }))
+			durable.Register(app, "Order", func(*durable.Context, any) (any, error) { return nil, nil })
 			if err := app.Start(ctx); err == nil || !strings.Contains(err.Error(), "DTFx") {
 				t.Errorf("an app starts: %v", err)
 			}

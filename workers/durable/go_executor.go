@@ -15,15 +15,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/internal/durable/results"
-	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/replay"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // goExecutor runs the workflows, activities and entities of an app, which are functions of this process.
 type goExecutor struct {
 	workflows  map[string]func(*Context) (any, error)
-	activities map[string]workers.ActivityHandler
-	entities   map[string]entityRunner // by name in lower case
+	activities map[string]engine.Activity
+	entities   map[string]entityBatch // by name in lower case
 }
 
 var _ backend.Executor = (*goExecutor)(nil)
@@ -79,6 +79,9 @@ func (x *goExecutor) ExecuteActivity(ctx context.Context, _ api.InstanceID, e *r
 	return hub.ActivityCompleted(e, out), nil
 }
 
+// entityBatch runs the operations of a batch in their order, for the entities of a name.
+type entityBatch func(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error)
+
 // entityExecutor is the executor of an app with entities.
 type entityExecutor struct {
 	backend.Executor
@@ -94,5 +97,5 @@ func (x entityExecutor) ExecuteEntity(ctx context.Context, batch *entitybatch.Ba
 		return &entitybatch.Result{State: batch.State, Failure: event.NewFailure("EntityNotRegistered",
 			fmt.Sprintf("the app has no entity %q", entitybatch.NameOf(batch.ID)))}, nil
 	}
-	return e.runBatch(ctx, batch)
+	return e(ctx, batch)
 }

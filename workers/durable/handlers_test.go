@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 )
 
 const echo durable.Workflow[string, string] = "echo"
@@ -92,8 +93,8 @@ func TestAppThatOnlyStartsWorkflows(t *testing.T) {
 	account.Drain()
 	client, err := clientOf(t, account)
 	check.OK(t, err)
-	if page, err := client.Query(t.Context(), durable.Query{}); err != nil || len(page.Instances) != 1 ||
-		page.Instances[0].Status != "Pending" {
+	if page, _, err := client.Query(t.Context(), durable.Query{}); err != nil || len(page) != 1 ||
+		page[0].Status != "Pending" {
 		t.Errorf("got %+v, %v; want one instance, which nobody runs", page, err)
 	}
 }
@@ -199,8 +200,8 @@ func TestActivitiesAndEntitiesAreHandlers(t *testing.T) {
 		return key, outputs(ctx,
 			key)
 	})
-	counter := durable.NewEntity[int]()
-	durable.Operation(counter, "add", func(ctx *durable.EntityContext, state *int, n int) (int, error) {
+	counter := new(entity.Kind[int])
+	entity.Operation(counter, "add", func(ctx *entity.Context, state *int, n int) (int, error) {
 		*state += n
 		return *state, outputs(ctx.Context, "entity")
 	})
@@ -210,7 +211,7 @@ func TestActivitiesAndEntitiesAreHandlers(t *testing.T) {
 		if _, err := durable.Call[string](ctx, "write", key); err != nil {
 			return 0, err
 		}
-		return durable.CallEntity[int](ctx, durable.EntityID("counter", "a"), "add", 3)
+		return durable.CallEntity[int](ctx, entity.ID("counter", "a"), "add", 3)
 	})
 	const direct durable.Workflow[string, int] = "direct"
 	durable.Register(app, direct, func(*durable.Context, string) (int, error) {

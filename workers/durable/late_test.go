@@ -28,7 +28,7 @@ func TestRowsFollowTheirHistories(t *testing.T) {
 		return nil, ctx.WaitForSingleEvent("go", -1).Await(nil)
 	}}, activities{"nothing": func(activityContext) (any, error) { return nil, nil }})
 	b := h.backend()
-	w := b.NewWorker(r, hub.WorkerOptions{})
+	w := b.NewWorker(r)
 	check.OK(t, w.Start(t.Context()))
 	stop := sync.OnceFunc(func() { check.OK(t, w.Shutdown(t.Context())) })
 	defer stop()

@@ -260,7 +260,7 @@ func texts(r *backend.ExecutionResults) []string {
 func TestIDsOfRequestsToEntities(t *testing.T) {
 	t.Parallel()
 	x := &goExecutor{workflows: map[string]func(*Context) (any, error){"w": func(c *Context) (any, error) {
-		unlock, err := LockEntities(c, "@e@k")
+		unlock, err := c.LockEntities("@e@k")
 		if err != nil {
 			return nil, err
 		}

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -45,17 +44,4 @@ type Options struct {
 	Clock workers.Clock
 	// Logger takes what the engine reports. Default: slog.Default, or for an engine that of the app.
 	Logger *slog.Logger
-}
-
-// hub returns the options of the hub, without the bounds of its worker.
-func (o Options) hub() hub.Options {
-	return hub.Options{Storage: o.Storage, Hub: o.Hub, Partitions: o.Partitions, Worker: o.Worker,
-		LeaseDuration: o.LeaseDuration, Visibility: o.Visibility, MaxPolling: o.MaxPolling, MaxPayload: o.MaxPayload,
-		MaxBuffered: o.MaxBuffered, CacheEvents: o.CacheEvents, Clock: o.Clock, Logger: o.Logger}
-}
-
-// worker returns the bounds of the hub's worker.
-func (o Options) worker() hub.WorkerOptions {
-	return hub.WorkerOptions{MaxOrchestrations: o.MaxOrchestrations, MaxActivities: o.MaxActivities,
-		MaxEntities: o.MaxEntities}
 }

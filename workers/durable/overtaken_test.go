@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 )
 
 // overtaken is a transport whose first request of a payload is overtaken by a commit that deletes the payload.
@@ -205,18 +206,18 @@ func TestLostPayloadOfACallFailsIt(t *testing.T) {
 			check.OK(t, err)
 			engine := durable.NewEngine(durable.Options{Hub: "Test"})
 			a.engine, a.App = engine, workers.New(workers.Config{Storage: storage, Durable: engine})
-			echo := durable.NewEntity[int]()
-			durable.Operation(echo, "echo", func(_ *durable.EntityContext, s *int, n int) (string, error) {
+			echo := new(entity.Kind[int])
+			entity.Operation(echo, "echo", func(_ *entity.Context, s *int, n int) (string, error) {
 				*s++
 				return strings.Repeat("b", n), nil
 			})
-			durable.Operation(echo, "size", func(_ *durable.EntityContext, s *int, in string) (int, error) {
+			entity.Operation(echo, "size", func(_ *entity.Context, s *int, in string) (int, error) {
 				*s++
 				return len(in), nil
 			})
 			a.Entity("log", echo)
 			id := hub.EntityID("log", "one")
-			a.Orchestration("call", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
+			durable.Register(a.App, "call", func(ctx *durable.Context, _ any) (string, error) {
 				var err error
 				if name == "input" {
 					_, err = durable.CallEntity[int](ctx, id, "size", strings.Repeat("a", 100_000))
@@ -228,7 +229,7 @@ func TestLostPayloadOfACallFailsIt(t *testing.T) {
 				}
 				n, again := durable.CallEntity[int](ctx, id, "size", "abc")
 				return fmt.Sprint(err, "; then ", n), again
-			}))
+			})
 			c := a.run()
 			start(t, c, "call", hub.StartOptions{InstanceID: "caller"})
 			if i := ended(t, c, "caller", "Completed"); !strings.Contains(i.Output, "cannot be read") ||

@@ -41,7 +41,10 @@ func eventForReplay(e *record.Event, requests map[string]int32) replay.Event {
 		r.Kind, r.Task, r.Data = replay.Completed, task, protocol.TextOf(result)
 	}
 	failed := func(task int32, d *backend.TaskFailureDetails) {
-		r.Kind, r.Task, r.Failure = replay.Failed, task, failureFrom(d)
+		r.Kind, r.Task = replay.Failed, task
+		if f := failureFrom(d); f != nil {
+			r.Failure = f
+		}
 	}
 	// The types behind the getters have no name outside of the engine's library.
 	switch {
@@ -120,7 +123,9 @@ func entityEventForReplay(r *replay.Event, x *protocol.HistoryEvent, requests ma
 		r.Data = protocol.TextOf(m.EntityOperationCompleted.Output)
 	case *protocol.HistoryEvent_EntityOperationFailed:
 		answer(replay.Failed, m.EntityOperationFailed.RequestId)
-		r.Failure = failureFromProtocol(m.EntityOperationFailed.FailureDetails)
+		if f := failureFromProtocol(m.EntityOperationFailed.FailureDetails); f != nil {
+			r.Failure = f
+		}
 	}
 }
 

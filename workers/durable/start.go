@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -17,37 +16,35 @@ import (
 // instances needs the name and not the code.
 type Workflow[In, Out any] string
 
-// Register registers the code of a workflow with an app. See [Orchestrator] for what the code may do.
+// Register registers the code of a workflow with an app that has Config.Durable. Input and output are a Go value's
+// JSON. The code runs again from its beginning at every step: it must be deterministic, take the time from
+// Context.CurrentTimeUtc, and use activities for all effects. The name can be a literal:
+//
+//	durable.Register(app, "place-order", func(ctx *durable.Context, o Order) (Receipt, error) { ... })
 func Register[In, Out any](app *workers.App, w Workflow[In, Out], f func(ctx *Context, in In) (Out, error),
 	options ...workers.CommonOption) *workers.Function {
-	return app.Orchestration(string(w), Orchestrator(f), options...)
+	return app.Orchestration(string(w), orchestratorOf(f), options...)
 }
 
-// StartOption is an option of [Start].
-type StartOption func(*StartOptions)
-
-// ID names the instance that Start starts, and makes Start safe to repeat. A message or event that is handled twice
-// starts one instance if the ID comes from it: the message's ID, or the number of the order in it. Default: a random
-// ID, which makes another instance each time.
-func ID(id string) StartOption {
+// ID is an option of [Start]: it names the instance that Start starts, and makes Start safe to repeat. A message or
+// event that is handled twice starts one instance if the ID comes from it: the message's ID, or the number of the order
+// in it. Default: a random ID, which makes another instance each time.
+func ID(id string) func(*StartOptions) {
 	return func(o *StartOptions) { o.InstanceID, o.same = id, true }
 }
 
-// StartAt is the time at which the instance starts. Default: now.
-func StartAt(at time.Time) StartOption { return func(o *StartOptions) { o.At = at } }
-
-// StartWith sets further options, those of [Client.Start].
-func StartWith(set func(o *StartOptions)) StartOption { return set }
-
 // Start starts an instance of a workflow with an input that is written as JSON, and returns its ID. c is
 // [ClientFromContext] in a handler, and [Engine.WaitClient] elsewhere; if it is nil, Start returns ErrNoClient.
+//
+// An option sets fields of [StartOptions]: [ID], or a function of the caller, such as
+// func(o *durable.StartOptions) { o.At = tomorrow }. Input is the input in JSON, whatever an option makes of it.
 //
 // With the option [ID], a second start of the workflow with the same ID is the same start: it returns the ID and
 // changes nothing, whatever has become of the instance. An instance of another workflow with the ID is
 // ErrInstanceExists. After any other error, the instance may have been started or not; the start can be repeated with
 // the ID.
-func Start[In, Out any](ctx context.Context, c *Client, w Workflow[In, Out], in In, options ...StartOption) (string,
-	error) {
+func Start[In, Out any](ctx context.Context, c *Client, w Workflow[In, Out], in In,
+	options ...func(*StartOptions)) (string, error) {
 	if c == nil {
 		return "", ErrNoClient
 	}
@@ -55,10 +52,11 @@ func Start[In, Out any](ctx context.Context, c *Client, w Workflow[In, Out], in 
 	if err != nil {
 		return "", fmt.Errorf("durable: start %q: the input: %w", string(w), err)
 	}
-	o := StartOptions{Input: string(text)}
+	var o StartOptions
 	for _, set := range options {
 		set(&o)
 	}
+	o.Input = string(text)
 	if o.same && o.InstanceID == "" {
 		return "", fmt.Errorf("%w: start %q: the ID is empty", ErrBadRequest, string(w))
 	}

@@ -109,8 +109,8 @@ func TestLocksOfAReplacedWorkflow(t *testing.T) {
 	t.Parallel()
 	a := newEntityApp(t, durable.Options{})
 	id := hub.EntityID("account", "one")
-	a.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, wait bool) (any, error) {
-		unlock, err := durable.LockEntities(ctx, id)
+	durable.Register(a.App, "hold", func(ctx *durable.Context, wait bool) (any, error) {
+		unlock, err := ctx.LockEntities(id)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func TestLocksOfAReplacedWorkflow(t *testing.T) {
 			return durable.WaitForEvent[any](ctx, "go", -1)
 		}
 		return durable.CallEntity[int](ctx, id, "add", 1)
-	}))
+	})
 	c := a.run()
 	start(t, c, "hold", hub.StartOptions{InstanceID: "holder", Input: "true"})
 	check.Eventually(t, func() bool {
@@ -191,15 +191,15 @@ func TestRewindDoesNotSignalAgain(t *testing.T) {
 		}
 		return nil, nil
 	})
-	a.Orchestration("adds", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
-		if err := durable.SignalEntity(ctx, id, "add", 1); err != nil {
+	durable.Register(a.App, "adds", func(ctx *durable.Context, _ any) (any, error) {
+		if err := ctx.SignalEntity(id, "add", 1); err != nil {
 			return nil, err
 		}
 		if _, err := durable.Call[any](ctx, "bad", nil); err != nil {
 			return nil, err
 		}
 		return durable.CallEntity[int](ctx, id, "add", 1)
-	}))
+	})
 	c := a.run()
 	start(t, c, "adds", hub.StartOptions{InstanceID: "i"})
 	ended(t, c, "i", "Failed")
@@ -279,7 +279,7 @@ func TestStopWithATimerAtHand(t *testing.T) {
 		return nil, ctx.CreateTimer(900 * time.Millisecond).Await(nil)
 	}}, nil)
 	b := h.backend()
-	w := b.NewWorker(r, hub.WorkerOptions{})
+	w := b.NewWorker(r)
 	check.OK(t, w.Start(t.Context()))
 	c := b.Client()
 	id := start(t, c, "sleeps", hub.StartOptions{})
@@ -373,7 +373,7 @@ func stopWithATimerUnderWay(t *testing.T, plain bool) {
 		return nil, ctx.CreateTimer(900 * time.Millisecond).Await(nil)
 	}}, nil)
 	b := first.backend()
-	w := b.NewWorker(r, hub.WorkerOptions{})
+	w := b.NewWorker(r)
 	check.OK(t, w.Start(t.Context()))
 	c := h.backend().Client()
 	id := start(t, c, "sleeps", hub.StartOptions{})

@@ -23,7 +23,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 	"github.com/lazuli-storage/lazuli/workers/durabletask/task"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // Durable is middleware that brings orchestrators and activities to an app, and a client to its handlers.
@@ -32,7 +34,7 @@ type Durable struct {
 	closed   bool
 }
 
-var _ workers.Extension = (*Durable)(nil)
+var _ workers.Middleware = (*Durable)(nil)
 
 // Option configures a Durable.
 type Option func(*Durable)
@@ -46,7 +48,7 @@ func WithOrchestrator(name string, o task.Orchestrator) Option {
 func WithActivity(name string, fn any) Option { return func(d *Durable) { d.Activity(name, fn) } }
 
 // WithEntity registers the entities of a name.
-func WithEntity(name string, e workers.Entity) Option {
+func WithEntity(name string, e engine.Entity) Option {
 	return func(d *Durable) { d.Entity(name, e) }
 }
 
@@ -62,20 +64,21 @@ func Middleware(options ...Option) *Durable {
 // Orchestrator registers an orchestrator, and returns d. It panics once the app has taken d over.
 func (d *Durable) Orchestrator(name string, o task.Orchestrator) *Durable {
 	d.open(name)
-	d.register = append(d.register, func(a *workers.App) { a.Orchestration(name, orchestrator(o)) })
+	d.register = append(d.register, func(a *workers.App) { register(a, name, o) })
 	return d
 }
 
-// orchestrator is the workflow of a function that reads its input itself.
-func orchestrator(o task.Orchestrator) workers.Orchestrator {
-	if o == nil {
-		return nil
+// register registers an orchestrator, which takes its input from its context.
+func register(a *workers.App, name string, o task.Orchestrator) {
+	var f func(ctx *durable.Context, _ json.RawMessage) (any, error)
+	if o != nil { // The app refuses nil, and names the workflow.
+		f = func(ctx *durable.Context, _ json.RawMessage) (any, error) { return o(ctx) }
 	}
-	return durable.Orchestrator(func(ctx *durable.Context, _ json.RawMessage) (any, error) { return o(ctx) })
+	durable.Register(a, durable.Workflow[json.RawMessage, any](name), f)
 }
 
 // Entity registers the entities of a name, and returns d. It panics once the app has taken d over.
-func (d *Durable) Entity(name string, e workers.Entity) *Durable {
+func (d *Durable) Entity(name string, e engine.Entity) *Durable {
 	d.open(name)
 	d.register = append(d.register, func(a *workers.App) { a.Entity(name, e) })
 	return d
@@ -112,7 +115,7 @@ var (
 	errorType   = reflect.TypeFor[error]()
 )
 
-func activity(name string, fn any) workers.ActivityHandler {
+func activity(name string, fn any) engine.Activity {
 	f := reflect.ValueOf(fn)
 	if fn == nil || f.Kind() != reflect.Func || f.IsNil() {
 		panic(fmt.Sprintf("durabletask: activity %q is not a function", name))
@@ -216,7 +219,7 @@ func (c *Client) SignalEntity(ctx context.Context, entityID, operation string, i
 	if err != nil {
 		return err
 	}
-	return c.inner.SignalEntity(ctx, entityID, operation, durable.SignalOptions{Input: in})
+	return c.inner.SignalEntity(ctx, entityID, operation, entity.SignalOptions{Input: in})
 }
 
 // GetEntityState reads an entity's state, JSON, into state. It is false if the entity does not exist or has no state.

@@ -20,6 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/status"
 )
 
 // jobApp is an app whose function "work" calls h.
@@ -238,7 +239,7 @@ func TestCancelJob(t *testing.T) {
 	if s := app.Stats()[0]; s.Failed != 0 || s.Poisoned != 0 {
 		t.Errorf("a cancellation counts as a failure: %+v", s)
 	}
-	if c, err := app.Calls("work"); err != nil || len(c) != 1 || c[0].Outcome != workers.CallCancelled {
+	if c, err := app.Calls("work"); err != nil || len(c) != 1 || c[0].Outcome != status.Cancelled {
 		t.Errorf("calls: %+v, %v", c, err)
 	}
 }

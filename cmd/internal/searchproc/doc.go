@@ -6,8 +6,8 @@
 // reads its [Settings] from standard input, answers with [Started] on standard output, and then serves HTTP on a
 // loopback address, to callers with the token of the settings:
 //
-//	GET  /progress  the workers.TableProgress of the index
-//	POST /restart   begins a new index, with a workers.TableProgress
+//	GET  /progress  the follow.Progress of the index
+//	POST /restart   begins a new index, with a follow.Progress
 //	POST /apply     a Step
 //	POST /build, /update (a tables.Key), /repair: the methods of searchapi.Keeper
 //	GET  /search, /search/verify, POST /search/rebuild: as searchindex.NewHandler

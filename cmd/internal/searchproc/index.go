@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/searchapi"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 )
 
 // Config describes an index.
@@ -158,7 +159,7 @@ func (x *Index) Ask(ctx context.Context, method, path string, body, into any) er
 			return fmt.Errorf("%s answers %s", Program, resp.Status)
 		}
 		if f.Restarted {
-			return workers.ErrFollowerRestarted
+			return follow.ErrRestarted
 		}
 		return errors.New(f.Error)
 	}
@@ -205,19 +206,19 @@ func (x *Index) RegisterQueue(app *workers.App, name string, options ...workers.
 	return searchapi.RegisterQueue(app, name, x, options...)
 }
 
-// Progress implements workers.TableFollower.
-func (x *Index) Progress(ctx context.Context) (p workers.TableProgress, err error) {
+// Progress implements follow.Copy.
+func (x *Index) Progress(ctx context.Context) (p follow.Progress, err error) {
 	err = x.Ask(ctx, http.MethodGet, "/progress", nil, &p)
 	return p, err
 }
 
-// Restart implements workers.TableFollower.
-func (x *Index) Restart(ctx context.Context, p workers.TableProgress) error {
+// Restart implements follow.Copy.
+func (x *Index) Restart(ctx context.Context, p follow.Progress) error {
 	return x.Ask(ctx, http.MethodPost, "/restart", p, nil)
 }
 
-// Apply implements workers.TableFollower.
-func (x *Index) Apply(ctx context.Context, changes []workers.TableChange, p workers.TableProgress) error {
+// Apply implements follow.Copy.
+func (x *Index) Apply(ctx context.Context, changes []workers.TableChange, p follow.Progress) error {
 	step := Step{Progress: p, Changes: make([]Change, len(changes))}
 	for i, c := range changes {
 		step.Changes[i] = Change{c.PartitionKey, c.RowKey, c.Entity}

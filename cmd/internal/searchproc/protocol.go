@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 )
 
 // Program is the name of the program that has the index.
@@ -62,7 +62,7 @@ var (
 // Step has the changes that POST /apply stores in one transaction.
 type Step struct {
 	Changes  []Change
-	Progress workers.TableProgress
+	Progress follow.Progress
 }
 
 // Change is the state of an entity after a change: its JSON, or nothing if it was deleted.
@@ -77,6 +77,6 @@ type Repaired struct{ Documents int }
 // Failure is the body of an answer with another status than 200.
 type Failure struct {
 	Error string `json:"error"`
-	// Restarted means workers.ErrFollowerRestarted.
+	// Restarted means follow.ErrRestarted.
 	Restarted bool `json:"restarted,omitempty"`
 }

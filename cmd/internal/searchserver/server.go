@@ -27,6 +27,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
@@ -196,7 +197,7 @@ func newHandler(x *searchindex.Index) http.Handler {
 		p, err := follower.Progress(r.Context())
 		reply(w, p, err)
 	})
-	mux.HandleFunc("POST /restart", with(func(ctx context.Context, p workers.TableProgress) (struct{}, error) {
+	mux.HandleFunc("POST /restart", with(func(ctx context.Context, p follow.Progress) (struct{}, error) {
 		return struct{}{}, follower.Restart(ctx, p)
 	}))
 	mux.HandleFunc("POST /apply", with(func(ctx context.Context, s searchproc.Step) (struct{}, error) {
@@ -237,7 +238,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
-		v = searchproc.Failure{Error: err.Error(), Restarted: errors.Is(err, workers.ErrFollowerRestarted)}
+		v = searchproc.Failure{Error: err.Error(), Restarted: errors.Is(err, follow.ErrRestarted)}
 	}
 	_ = json.NewEncoder(w).Encode(v) // The client has gone.
 }

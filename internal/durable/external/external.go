@@ -13,12 +13,12 @@ import (
 // workers.Permanent, the instance fails.
 type Orchestrator func(ctx context.Context, request []byte) (response []byte, err error)
 
-// OrchestratorOf implements workers.Orchestrator.
+// OrchestratorOf implements engine.Orchestrator.
 func (Orchestrator) OrchestratorOf() string { return "durable" }
 
 // Entity runs a batch of operations of an entity, in their order. Nothing of the batch has happened if it returns an
 // error; the batch is then run again later. With an error of workers.Permanent, its operations fail.
 type Entity func(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error)
 
-// EntityOf implements workers.Entity.
+// EntityOf implements engine.Entity.
 func (Entity) EntityOf() string { return "durable" }

@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/record"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // attempt is one run of an activity in this process.
@@ -41,7 +42,7 @@ func (a *activities) newAttempt(instance string, task int32) *attempt {
 // until the end of the drain timeout, which cancels it by itself.
 //
 // A run that was interrupted is no failure of the activity, which would fail the workflow: it runs again.
-func RunActivity(ctx context.Context, h workers.ActivityHandler, input string) ([]byte, error) {
+func RunActivity(ctx context.Context, h engine.Activity, input string) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	run, _ := ctx.Value(attemptKey{}).(*attempt)

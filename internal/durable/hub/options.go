@@ -11,37 +11,24 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Options are the settings of a [Backend]. The zero value of a field means its default.
+// Options are the settings of a [Backend]. They are those of durable.Options, where each field is explained; Storage is
+// needed here.
 type Options struct {
-	// Storage is the account. Its clients of all three services are needed.
-	Storage *workers.Storage
-	// Hub is the hub's name: 3 to 45 letters and digits, the first one a letter. Default "default".
-	Hub string
-	// Partitions is the number of control queues of a hub that is created, 1 to 16. An existing hub keeps its own.
-	// Default 4.
-	Partitions int
-	// Worker names this process to people. It must differ between processes. Default: host name, process ID and a random
-	// number.
-	Worker string
-	// LeaseDuration is the time that a partition stays with a process that no longer renews its lease, 15 to 60 s.
-	// Default 30 s.
-	LeaseDuration time.Duration
-	// Visibility is the time that a message stays hidden once its receiver has died, at least 1 s. Default 30 s.
-	Visibility time.Duration
-	// MaxPolling is the longest pause between two looks at an empty queue of a service that does not let requests wait.
-	// Default 10 s, or 1 s if the account is local.
-	MaxPolling time.Duration
-	// MaxPayload bounds one input, output or event, in bytes. Default 10 MiB.
-	MaxPayload int
-	// MaxBuffered bounds the messages of one partition that this process has received and not yet handled. Default 256.
-	MaxBuffered int
-	// CacheEvents bounds the history events that are kept in memory to save reading them again. Default 50,000; negative:
-	// none.
-	CacheEvents int
-	// Clock is for tests. Default: the system's.
-	Clock workers.Clock
-	// Logger is the position at which the backend reports. Default: slog.Default.
-	Logger *slog.Logger
+	Storage           *workers.Storage
+	Hub               string
+	Partitions        int
+	Worker            string
+	LeaseDuration     time.Duration
+	Visibility        time.Duration
+	MaxPolling        time.Duration
+	MaxPayload        int
+	MaxBuffered       int
+	CacheEvents       int
+	MaxOrchestrations int
+	MaxActivities     int
+	MaxEntities       int
+	Clock             workers.Clock
+	Logger            *slog.Logger
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -55,6 +42,9 @@ func (o Options) withDefaults() (Options, error) {
 	set(&o.MaxPayload, 10<<20)
 	set(&o.MaxBuffered, 256)
 	set(&o.CacheEvents, 50_000)
+	set(&o.MaxOrchestrations, 32)
+	set(&o.MaxActivities, 32)
+	set(&o.MaxEntities, 32)
 	// Requests to a local server cost nothing, so an idle worker may ask it more often than a service that bills them.
 	if o.Storage.Local {
 		set(&o.MaxPolling, time.Second)

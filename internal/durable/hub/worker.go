@@ -14,22 +14,10 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// WorkerOptions bound what one process does at once. The zero value of a field means its default.
-type WorkerOptions struct {
-	// MaxOrchestrations bounds the workflows that run at once, apart from those that wait. Default 32.
-	MaxOrchestrations int
-	// MaxActivities bounds the activities that run at once. Default 32.
-	MaxActivities int
-	// MaxEntities bounds the entities that run at once. Default 32.
-	MaxEntities int
-}
-
 // NewWorker returns a worker that runs the workflows and activities of x, for instance of task.NewTaskExecutor. It
 // makes the hub if it is absent. A workflow that panics fails; the process goes on.
-func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHubWorker {
-	set(&o.MaxOrchestrations, 32)
-	set(&o.MaxActivities, 32)
-	set(&o.MaxEntities, 32)
+func (b *Backend) NewWorker(x backend.Executor) backend.TaskHubWorker {
+	o := b.options
 	run, log := executor{x, b}, engineLog{b.log}
 	b.mu.Lock()
 	b.runsEntities, _ = x.(entitybatch.Executor)

@@ -69,7 +69,7 @@ func (s *Server) newHub(name string) (*openHub, error) {
 	}
 	h := &openHub{name: name, stored: o.Hub, backend: b, client: b.Client(), dispatcher: newDispatcher(),
 		gone: make(chan struct{}), log: s.log.With("hub", name), replaceRunning: s.options.ReplaceRunning}
-	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor{h}, s.options.Worker) }
+	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor{h}) }
 	return h, nil
 }
 

@@ -7,6 +7,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -39,10 +40,9 @@ import (
 
 // Options are the settings of a [Server]. The zero value of a field means its default.
 type Options struct {
-	// Durable are the settings of every hub; its Hub is the default one.
+	// Durable are the settings of every hub; its Hub is the default one. MaxOrchestrations, MaxActivities and MaxEntities
+	// bound the work that one hub hands out at once; their default is 100 here.
 	Durable hub.Options
-	// Worker bounds the work that one hub hands out at once. Default 100 workflows, 100 activities and 100 entities.
-	Worker hub.WorkerOptions
 	// Token, unless it is empty, must come with every call, as the metadata "authorization: Bearer TOKEN".
 	Token string
 	// Verify, unless it is nil, accepts other bearer tokens than Token by returning nil.
@@ -99,14 +99,8 @@ func New(o Options) (*Server, error) {
 	if o.Durable.Hub == "" {
 		o.Durable.Hub = hubname.Default
 	}
-	if o.Worker.MaxOrchestrations == 0 {
-		o.Worker.MaxOrchestrations = 100
-	}
-	if o.Worker.MaxActivities == 0 {
-		o.Worker.MaxActivities = 100
-	}
-	if o.Worker.MaxEntities == 0 {
-		o.Worker.MaxEntities = 100
+	for _, bound := range []*int{&o.Durable.MaxOrchestrations, &o.Durable.MaxActivities, &o.Durable.MaxEntities} {
+		*bound = cmp.Or(*bound, 100)
 	}
 	if o.MaxHubs == 0 {
 		o.MaxHubs = 64

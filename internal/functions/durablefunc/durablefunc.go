@@ -30,6 +30,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 	api "github.com/lazuli-storage/lazuli/workers/durable/webhook"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // Runtime implements functions.Durable by package durable.
@@ -89,7 +90,7 @@ func (a *app) conversion(form functions.DurableForm) *conversion {
 }
 
 // Orchestrator implements functions.DurableApp.
-func (a *app) Orchestrator(form functions.DurableForm, call functions.DurableCall) workers.Orchestrator {
+func (a *app) Orchestrator(form functions.DurableForm, call functions.DurableCall) engine.Orchestrator {
 	// The packages of .NET and Java read the messages of the protocol, so nothing is converted.
 	if form == functions.DurableMessages {
 		return external.Orchestrator(func(ctx context.Context, request []byte) ([]byte, error) {
@@ -132,7 +133,7 @@ func (a *app) Orchestrator(form functions.DurableForm, call functions.DurableCal
 }
 
 // Entity implements functions.DurableApp.
-func (a *app) Entity(form functions.DurableForm, call functions.DurableCall) workers.Entity {
+func (a *app) Entity(form functions.DurableForm, call functions.DurableCall) engine.Entity {
 	c := a.conversion(form)
 	return external.Entity(func(ctx context.Context, b *entitybatch.Batch) (*entitybatch.Result, error) {
 		return c.batch(ctx, form, b, call)
@@ -194,8 +195,8 @@ func message(result json.RawMessage, name string) ([]byte, error) {
 }
 
 // Activities implements functions.DurableApp.
-func (*app) Activities() map[string]workers.ActivityHandler {
-	return map[string]workers.ActivityHandler{httpActivity: callHTTP}
+func (*app) Activities() map[string]engine.Activity {
+	return map[string]engine.Activity{httpActivity: callHTTP}
 }
 
 // Listen implements functions.DurableApp.

@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
 	"github.com/lazuli-storage/lazuli/internal/durable/event"
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
-	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 )
 
 // sentToEntity reports whether an event is an action of the workflow's code that was sent to an entity. What is sent at
@@ -107,7 +107,7 @@ func (m *simulation) toEntity(t *task) {
 			m.section = request
 		}
 		for _, e := range t.LockSet {
-			m.locked = append(m.locked, durable.EntityID(e.Name, e.Key))
+			m.locked = append(m.locked, entity.ID(e.Name, e.Key))
 		}
 		m.tasks[m.next], m.requests[m.section] = t, m.next
 		send(&protocol.SendEntityMessageAction{EntityMessageType: &protocol.SendEntityMessageAction_EntityLockRequested{
@@ -204,7 +204,7 @@ func batchResult(b *entitybatch.Batch, text json.RawMessage) (*entitybatch.Resul
 			entitybatch.OperationResult{Failure: event.NewFailure("OperationFailed", message)})
 	}
 	for _, signal := range s.Signals {
-		x := entitybatch.Signal{ID: durable.EntityID(signal.Target.Name, signal.Target.Key), Operation: signal.Name,
+		x := entitybatch.Signal{ID: entity.ID(signal.Target.Name, signal.Target.Key), Operation: signal.Name,
 			At: signal.ScheduleAt}
 		if signal.Input != nil && *signal.Input != "" {
 			x.Input = signal.Input

@@ -60,7 +60,7 @@ type appFunction struct {
 	Invocations                []invocation
 }
 
-// lastHour is a workers.LastHour.
+// lastHour is a status.LastHour.
 type lastHour struct{ Succeeded, Failed []int64 }
 
 // Chart draws the counts.

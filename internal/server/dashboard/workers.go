@@ -34,7 +34,7 @@ type workerFunction struct {
 	Calls []workerCall
 }
 
-// workerCall is a workers.Call.
+// workerCall is a status.Call.
 type workerCall struct {
 	InvocationID, MessageID string
 	Attempt                 int64

@@ -79,7 +79,7 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 			}
 			return nil, errors.New("the printer is on fire")
 		}))
-	w := b.NewWorker(task.NewTaskExecutor(r), taskhub.WorkerOptions{})
+	w := b.NewWorker(task.NewTaskExecutor(r))
 	if err := errors.Join(err, w.Start(context.Background())); err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func (b *browser) runWorkflows() {
 		r.AddActivityN("print", func(task.ActivityContext) (any, error) {
 			return nil, errors.New("the printer is on fire")
 		}))
-	w := backend.NewWorker(task.NewTaskExecutor(r), taskhub.WorkerOptions{})
+	w := backend.NewWorker(task.NewTaskExecutor(r))
 	if err := errors.Join(err, w.Start(context.Background())); err != nil {
 		b.t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )
 
@@ -41,26 +42,26 @@ func newAPI(t *testing.T) *api {
 	account := lazulitest.Start(t).Account(t)
 	engine := durable.NewEngine(durable.Options{Hub: "Web", Partitions: 1})
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
-	app.Orchestration("upper", durable.Orchestrator(func(ctx *durable.Context, in string) (string, error) {
+	durable.Register(app, "upper", func(ctx *durable.Context, in string) (string, error) {
 		return durable.Call[string](ctx, "work", in)
-	}))
-	app.Orchestration("waits", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
+	})
+	durable.Register(app, "waits", func(ctx *durable.Context, _ any) (string, error) {
 		return durable.WaitForEvent[string](ctx, "go", -1)
-	}))
-	app.Orchestration("parent", durable.Orchestrator(func(ctx *durable.Context, depth int) (any, error) {
+	})
+	durable.Register(app, "parent", func(ctx *durable.Context, depth int) (any, error) {
 		if depth == 0 {
 			return durable.WaitForEvent[string](ctx, "go", -1)
 		}
 		return durable.CallWorkflow[any](ctx, "parent", depth-1)
-	}))
+	})
 	workers.Activity(app, "work", func(_ context.Context, in string) (string, error) {
 		if a.broken.Load() {
 			return "", errors.New("out of order")
 		}
 		return strings.ToUpper(in), nil
 	})
-	app.Entity("counter", durable.Operation(durable.NewEntity[int](), "add",
-		func(_ *durable.EntityContext, s *int, n int) (any, error) { *s += n; return nil, nil }))
+	app.Entity("counter", entity.Operation(new(entity.Kind[int]), "add",
+		func(_ *entity.Context, s *int, n int) (any, error) { *s += n; return nil, nil }))
 	account.Run(app)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

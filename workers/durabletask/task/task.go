@@ -46,7 +46,7 @@ func WithSubOrchestrationRetryPolicy(p *RetryPolicy) durable.CallOption { return
 
 // WithKeepUnprocessedEvents hands on the events that an orchestrator has received and not waited for, when it continues
 // as new.
-func WithKeepUnprocessedEvents() durable.ContinueOption { return durable.KeepEvents() }
+func WithKeepUnprocessedEvents() durable.CallOption { return durable.KeepEvents() }
 
 func raw(in string) durable.CallOption {
 	if in == "" {

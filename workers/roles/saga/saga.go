@@ -51,8 +51,8 @@ type Saga struct {
 
 // Register adds the workflow "order" and its activities to an app with Config.Durable.
 func (s *Saga) Register(app *workers.App) {
-	app.Orchestration("order", durable.Orchestrator(place))
-	app.Orchestration("archive", durable.Orchestrator(archive))
+	durable.Register(app, "order", place)
+	durable.Register(app, "archive", archive)
 	for name, step := range map[string]func(context.Context, Order) error{
 		"reserve": s.reserve, "release": s.mark("released"), "charge": s.pay("charge"), "refund": s.pay("refund"),
 		"receipt": s.receipt, "withdraw": s.withdraw,

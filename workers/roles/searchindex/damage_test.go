@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
@@ -24,10 +24,10 @@ func storedIndex(t *testing.T) string {
 	x, err := openPower(folder)
 	ok(t, err)
 	f, ctx := x.Follower(), t.Context()
-	ok(t, f.Restart(ctx, workers.TableProgress{Reading: true, Position: "0"}))
-	ok(t, f.Apply(ctx, nil, workers.TableProgress{Position: "0"}))
+	ok(t, f.Restart(ctx, follow.Progress{Reading: true, Position: "0"}))
+	ok(t, f.Apply(ctx, nil, follow.Progress{Position: "0"}))
 	for step := 1; step <= damageSteps; step++ {
-		ok(t, f.Apply(ctx, powerChanges(step), workers.TableProgress{Position: strconv.Itoa(step)}))
+		ok(t, f.Apply(ctx, powerChanges(step), follow.Progress{Position: strconv.Itoa(step)}))
 	}
 	ok(t, x.Close())
 	return folder

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/test/crashimage"
-	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 )
 
 // A segment that is damaged has another name before bleve opens the index, and the checksums of the last orderly end
@@ -18,10 +18,10 @@ func TestADamagedSegmentDoesNotComeBack(t *testing.T) {
 		x, err := openPower(dir)
 		ok(t, err)
 		f := x.Follower()
-		ok(t, f.Restart(t.Context(), workers.TableProgress{Reading: true, Position: "0"}))
-		ok(t, f.Apply(t.Context(), nil, workers.TableProgress{Position: "0"}))
+		ok(t, f.Restart(t.Context(), follow.Progress{Reading: true, Position: "0"}))
+		ok(t, f.Apply(t.Context(), nil, follow.Progress{Position: "0"}))
 		for step := range 3 {
-			ok(t, f.Apply(t.Context(), powerChanges(step+1), workers.TableProgress{Position: strconv.Itoa(step + 1)}))
+			ok(t, f.Apply(t.Context(), powerChanges(step+1), follow.Progress{Position: strconv.Itoa(step + 1)}))
 		}
 		ok(t, x.Close())
 		segments, err := filepath.Glob(filepath.Join(dir, "generation-*", "store"))
@@ -43,7 +43,7 @@ func TestANewIndexIsSynced(t *testing.T) {
 	r := crashimage.OfTest(t, func(dir string) {
 		x, err := openPower(dir) // and not closed, which syncs more
 		ok(t, err)
-		ok(t, x.Follower().Restart(t.Context(), workers.TableProgress{Reading: true, Position: "0"}))
+		ok(t, x.Follower().Restart(t.Context(), follow.Progress{Reading: true, Position: "0"}))
 	})
 	r.Order(t, "write generation-*/index_meta.json", "sync generation-*/index_meta.json", "sync generation-*")
 	r.Order(t, "mkdir generation-*/store", "sync generation-*/store")

@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/searchapi"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 )
 
 // Register keeps the index in step with the changes of the table, including the existing entities. It works on Lazuli
@@ -20,34 +21,34 @@ func (x *Index) Register(app *workers.App, name string) *workers.Function {
 }
 
 // Follower returns the index as [workers.App.FollowTable] uses it, for programs that wrap it.
-func (x *Index) Follower() workers.TableFollower { return follower{x} }
+func (x *Index) Follower() follow.Copy { return follower{x} }
 
 // follower is the index as App.FollowTable sees it.
 type follower struct{ *Index }
 
-// Progress implements workers.TableFollower.
-func (x follower) Progress(context.Context) (workers.TableProgress, error) {
+// Progress implements follow.Copy.
+func (x follower) Progress(context.Context) (follow.Progress, error) {
 	x.write.Lock()
 	defer x.write.Unlock()
 	if err := x.promote(); err != nil { // The last commit may have been followed by an error.
-		return workers.TableProgress{}, err
+		return follow.Progress{}, err
 	}
 	// A generation that is being built has the progress that counts. The zero progress makes the app call Restart.
 	if g := x.current(); g != nil && !x.state.Rebuild {
 		return g.progress()
 	}
-	return workers.TableProgress{}, nil
+	return follow.Progress{}, nil
 }
 
-// Restart implements workers.TableFollower.
-func (x follower) Restart(_ context.Context, p workers.TableProgress) error {
+// Restart implements follow.Copy.
+func (x follower) Restart(_ context.Context, p follow.Progress) error {
 	x.write.Lock()
 	defer x.write.Unlock()
 	return x.restart(p)
 }
 
 // restart begins a new generation. x.write is held.
-func (x *Index) restart(p workers.TableProgress) error {
+func (x *Index) restart(p follow.Progress) error {
 	if x.closed {
 		return ErrClosed
 	}
@@ -78,14 +79,14 @@ func (x *Index) restart(p workers.TableProgress) error {
 	return nil
 }
 
-// Apply implements workers.TableFollower.
-func (x follower) Apply(_ context.Context, changes []workers.TableChange, p workers.TableProgress) error {
+// Apply implements follow.Copy.
+func (x follower) Apply(_ context.Context, changes []workers.TableChange, p follow.Progress) error {
 	x.write.Lock()
 	defer x.write.Unlock()
 	g := x.current()
 	if g == nil || x.state.Rebuild {
 		// Changes continue from a progress that this follower no longer has. The app asks for Progress again.
-		return workers.ErrFollowerRestarted
+		return follow.ErrRestarted
 	}
 	b := g.index.NewBatch()
 	for _, c := range changes {
@@ -113,7 +114,7 @@ func (x *Index) put(b *bleve.Batch, e *tables.Entity) error {
 }
 
 // commit writes a batch, and makes its generation the serving one if the whole table has been read. x.write is held.
-func (x *Index) commit(g *generation, b *bleve.Batch, p workers.TableProgress) error {
+func (x *Index) commit(g *generation, b *bleve.Batch, p follow.Progress) error {
 	if err := fault.Point(searchapi.BeforeCommit); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
-	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 )
 
 // generation is an index of bleve, made by one reading of the table and the changes after it.
@@ -27,7 +27,7 @@ type generation struct {
 var progressKey = []byte("progress")
 
 // newGeneration creates a generation that has nothing but its progress.
-func (f *folder) newGeneration(fields []Field, p workers.TableProgress) (*generation, error) {
+func (f *folder) newGeneration(fields []Field, p follow.Progress) (*generation, error) {
 	id := uuid.NewString()
 	ix, err := bleve.New(f.generation(id), newMapping(fields))
 	if err != nil {
@@ -84,7 +84,7 @@ func (f *folder) openGeneration(id string) (g *generation, err error) {
 }
 
 // progress returns what the last commit has stored.
-func (g *generation) progress() (p workers.TableProgress, err error) {
+func (g *generation) progress() (p follow.Progress, err error) {
 	text, err := g.index.GetInternal(progressKey)
 	if err == nil && text == nil {
 		err = errors.New("it is missing")
@@ -99,7 +99,7 @@ func (g *generation) progress() (p workers.TableProgress, err error) {
 }
 
 // commit writes a batch with the progress that it reaches, atomically and durably.
-func (g *generation) commit(b *bleve.Batch, p workers.TableProgress) error {
+func (g *generation) commit(b *bleve.Batch, p follow.Progress) error {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/test/crashimage"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
@@ -91,12 +92,12 @@ func TestPowerLoad(t *testing.T) {
 		_, err = os.Stdout.Write(append(line, '\n'))
 		ok(t, err)
 	}
-	ok(t, f.Restart(ctx, workers.TableProgress{Reading: true, Position: "0"}))
-	ok(t, f.Apply(ctx, nil, workers.TableProgress{Position: "0"}))
+	ok(t, f.Restart(ctx, follow.Progress{Reading: true, Position: "0"}))
+	ok(t, f.Apply(ctx, nil, follow.Progress{Position: "0"}))
 	mark(powerMark{Step: 0, Done: true})
 	for step := 1; step <= powerSteps; step++ {
 		mark(powerMark{Step: step})
-		ok(t, f.Apply(ctx, powerChanges(step), workers.TableProgress{Position: strconv.Itoa(step)}))
+		ok(t, f.Apply(ctx, powerChanges(step), follow.Progress{Position: strconv.Itoa(step)}))
 		mark(powerMark{Step: step, Done: true})
 		if step == powerRebuild {
 			ok(t, x.Rebuild())
@@ -107,8 +108,8 @@ func TestPowerLoad(t *testing.T) {
 }
 
 // buildPower reads the table as it is after a step, as the role does, in two pages.
-func buildPower(ctx context.Context, f workers.TableFollower, step int) error {
-	at := workers.TableProgress{Reading: true, Position: strconv.Itoa(step)}
+func buildPower(ctx context.Context, f follow.Copy, step int) error {
+	at := follow.Progress{Reading: true, Position: strconv.Itoa(step)}
 	if err := f.Restart(ctx, at); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func buildPower(ctx context.Context, f workers.TableFollower, step int) error {
 			return err
 		}
 	}
-	return f.Apply(ctx, nil, workers.TableProgress{Position: at.Position})
+	return f.Apply(ctx, nil, follow.Progress{Position: at.Position})
 }
 
 func TestPowerFailure(t *testing.T) {

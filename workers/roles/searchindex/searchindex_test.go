@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
@@ -180,7 +181,7 @@ func TestReadingContinuesAfterAStop(t *testing.T) {
 	recorder := &recorder{Index: f.index}
 	for stops := 0; ; stops++ {
 		app := workers.New(workers.Config{Storage: f.Storage, Logger: slog.New(slog.DiscardHandler)})
-		recorder.applied = make(chan workers.TableProgress)
+		recorder.applied = make(chan follow.Progress)
 		app.FollowTable("index", f.table, recorder)
 		ok(t, app.Start(t.Context()))
 		p := <-recorder.applied
@@ -211,19 +212,19 @@ func TestReadingContinuesAfterAStop(t *testing.T) {
 type recorder struct {
 	*searchindex.Index
 	restarts int
-	applied  chan workers.TableProgress
+	applied  chan follow.Progress
 }
 
-func (r *recorder) Progress(ctx context.Context) (workers.TableProgress, error) {
+func (r *recorder) Progress(ctx context.Context) (follow.Progress, error) {
 	return r.Follower().Progress(ctx)
 }
 
-func (r *recorder) Restart(ctx context.Context, p workers.TableProgress) error {
+func (r *recorder) Restart(ctx context.Context, p follow.Progress) error {
 	r.restarts++
 	return r.Follower().Restart(ctx, p)
 }
 
-func (r *recorder) Apply(ctx context.Context, changes []workers.TableChange, p workers.TableProgress) error {
+func (r *recorder) Apply(ctx context.Context, changes []workers.TableChange, p follow.Progress) error {
 	err := r.Follower().Apply(ctx, changes, p)
 	r.applied <- p
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/searchapi"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 )
 
 // RegisterQueue keeps the index in step by messages, for services without a log of changes: see
@@ -35,7 +36,7 @@ func (x *Index) Build(ctx context.Context) error {
 		return nil
 	}
 	if x.building == nil || x.state.Rebuild {
-		if err := x.restart(workers.TableProgress{Reading: true}); err != nil {
+		if err := x.restart(follow.Progress{Reading: true}); err != nil {
 			return err
 		}
 	}
@@ -67,7 +68,7 @@ func (x *Index) buildPage(ctx context.Context) error {
 	}
 	// The page and where the next one begins are one write, so that an interrupted build neither repeats nor skips
 	// entities.
-	return x.commit(g, b, workers.TableProgress{Reading: page.Next != "", Next: page.Next})
+	return x.commit(g, b, follow.Progress{Reading: page.Next != "", Next: page.Next})
 }
 
 var errReadOnly = errors.New("searchindex: the index was opened for searches alone")

@@ -25,6 +25,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/entity"
 )
 
 // Config configures a run.
@@ -240,27 +241,27 @@ func (r *run) workflows(ctx context.Context) error {
 	engine := durable.NewEngine(durable.Options{Hub: "Bench"})
 	app := workers.New(workers.Config{Storage: r.storage, Durable: engine, Logger: quiet})
 	workers.Activity(app, "double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
-	app.Orchestration(Chain, durable.Orchestrator(func(ctx *durable.Context, _ int) (n int, err error) {
+	durable.Register(app, Chain, func(ctx *durable.Context, _ int) (n int, err error) {
 		for i := range 3 {
 			if n, err = durable.Call[int](ctx, "double", i); err != nil {
 				return 0, err
 			}
 		}
 		return n, nil
-	}))
-	app.Orchestration(FanOut, durable.Orchestrator(func(ctx *durable.Context, _ int) (int, error) {
+	})
+	durable.Register(app, FanOut, func(ctx *durable.Context, _ int) (int, error) {
 		var all []durable.Task
 		for range 10 {
 			all = append(all, ctx.CallActivity("double"))
 		}
 		results, err := durable.WhenAll[int](all...)
 		return len(results), err
-	}))
-	app.Orchestration("sleep", durable.Orchestrator(func(ctx *durable.Context, _ int) (any, error) {
+	})
+	durable.Register(app, "sleep", func(ctx *durable.Context, _ int) (any, error) {
 		return durable.WaitForEvent[any](ctx, "go", -1)
-	}))
-	app.Entity("counter", durable.Operation(durable.NewEntity[int](), "add",
-		func(_ *durable.EntityContext, n *int, by int) (int, error) { *n += by; return *n, nil }))
+	})
+	app.Entity("counter", entity.Operation(new(entity.Kind[int]), "add",
+		func(_ *entity.Context, n *int, by int) (int, error) { *n += by; return *n, nil }))
 	if err := app.Start(ctx); err != nil {
 		return err
 	}
@@ -312,8 +313,8 @@ func (r *run) sleeping(ctx context.Context, app *workers.App, client *durable.Cl
 func (r *run) entities(ctx context.Context, app *workers.App, client *durable.Client) error {
 	signal := func(from, n int) error {
 		err := each(ctx, n, WorkflowsAtOnce, func(ctx context.Context, i int) error {
-			return client.SignalEntity(ctx, durable.EntityID("counter", fmt.Sprint(from+i)), "add",
-				durable.SignalOptions{Input: "1"})
+			return client.SignalEntity(ctx, entity.ID("counter", fmt.Sprint(from+i)), "add",
+				entity.SignalOptions{Input: "1"})
 		})
 		if err == nil {
 			err = app.WaitIdle(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/follow"
 )
 
 // searchVariants are workers of the demonstration of the search-index role. All but the first are wrong, each in its
@@ -35,21 +36,21 @@ func init() {
 				return err
 			}
 			return w.change(ctx, k)
-		}, func(f workers.TableFollower) workers.TableFollower { return withoutDeletions{f} })
+		}, func(f follow.Copy) follow.Copy { return withoutDeletions{f} })
 }
 
 // withoutDeletions forgets deleted entities.
-type withoutDeletions struct{ workers.TableFollower }
+type withoutDeletions struct{ follow.Copy }
 
-func (f withoutDeletions) Apply(ctx context.Context, changes []workers.TableChange, p workers.TableProgress) error {
+func (f withoutDeletions) Apply(ctx context.Context, changes []workers.TableChange, p follow.Progress) error {
 	changes = slices.DeleteFunc(changes, func(c workers.TableChange) bool { return len(c.Entity) == 0 })
-	return f.TableFollower.Apply(ctx, changes, p)
+	return f.Copy.Apply(ctx, changes, p)
 }
 
 // wrongSearch makes a worker that handles messages by do. follow wraps the index as it follows the table; nil does not
 // follow it.
 func wrongSearch(do func(context.Context, *searchproc.Index, *recordStates, entityKey) error,
-	follow func(workers.TableFollower) workers.TableFollower) variantRun {
+	follow func(follow.Copy) follow.Copy) variantRun {
 	return func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) (err error) {
 		w, err := openRecords(storage, s)
 		if err != nil {

@@ -2,8 +2,6 @@ package replay
 
 import (
 	"time"
-
-	"github.com/lazuli-storage/lazuli/internal/durable/failure"
 )
 
 // History is what has happened to an instance.
@@ -56,7 +54,7 @@ type Event struct {
 	// reason of a termination (Terminated); nil for none.
 	Data *string
 	// Failure says why a task has Failed.
-	Failure *failure.Details
+	Failure error
 }
 
 // ActionKind is a kind of what a workflow asks for.

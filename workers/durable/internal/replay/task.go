@@ -14,11 +14,11 @@ var ErrCanceled = errors.New("the task was canceled")
 // TaskError is the error of a task that has failed.
 type TaskError struct {
 	// Failure is never nil.
-	Failure *failure.Details
+	Failure error
 }
 
 // Error implements error.
-func (e *TaskError) Error() string { return "task failed with an error: " + e.Failure.Message }
+func (e *TaskError) Error() string { return "task failed with an error: " + e.Failure.Error() }
 
 // Unwrap returns the failure.
 func (e *TaskError) Unwrap() error { return e.Failure }

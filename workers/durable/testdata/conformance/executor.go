@@ -4,11 +4,11 @@ package durable
 import (
 	"github.com/microsoft/durabletask-go/backend"
 
-	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 // NewExecutor returns an executor of functions.
 func NewExecutor(workflows map[string]func(*Context) (any, error),
-	activities map[string]workers.ActivityHandler) backend.Executor {
+	activities map[string]engine.Activity) backend.Executor {
 	return &goExecutor{workflows: workflows, activities: activities}
 }

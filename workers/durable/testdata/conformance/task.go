@@ -10,9 +10,9 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"github.com/microsoft/durabletask-go/internal/helpers"
 
-	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 	"github.com/lazuli-storage/lazuli/workers/durabletask/task"
+	"github.com/lazuli-storage/lazuli/workers/engine"
 )
 
 type (
@@ -57,11 +57,11 @@ func (c activityContext) GetInput(v any) error {
 // TaskRegistry has functions by name.
 type TaskRegistry struct {
 	workflows  map[string]func(*durable.Context) (any, error)
-	activities map[string]workers.ActivityHandler
+	activities map[string]engine.Activity
 }
 
 func NewTaskRegistry() *TaskRegistry {
-	return &TaskRegistry{map[string]func(*durable.Context) (any, error){}, map[string]workers.ActivityHandler{}}
+	return &TaskRegistry{map[string]func(*durable.Context) (any, error){}, map[string]engine.Activity{}}
 }
 
 func (r *TaskRegistry) AddOrchestrator(o Orchestrator) error {

@@ -1,4 +1,4 @@
-package durable
+package entity
 
 import (
 	"context"
@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/entitybatch"
+	"github.com/lazuli-storage/lazuli/internal/durable/results"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/inside"
 )
 
-// Entity defines the entities of one name, whose states are values of the type S in JSON. Operations are added by
-// [Operation]:
+// Kind defines the entities of one name, whose states are values of the type S in JSON. Operations are added by
+// [Operation]; the zero value has none:
 //
-//	counter := durable.NewEntity[int]()
-//	durable.Operation(counter, "add", func(ctx *durable.EntityContext, state *int, n int) (int, error) {
+//	counter := new(entity.Kind[int])
+//	entity.Operation(counter, "add", func(ctx *entity.Context, state *int, n int) (int, error) {
 //		*state += n
 //		return *state, nil
 //	})
@@ -24,24 +26,22 @@ import (
 // An entity runs one operation at a time, in the order in which they arrived. What an operation changes and sends takes
 // effect once, also when the process crashes; the operation itself can run again before that. An operation that returns
 // an error, or panics, changes and sends nothing.
-type Entity[S any] struct {
-	operations map[string]func(*EntityContext, *S, *string) (any, error)
+type Kind[S any] struct {
+	operations map[string]func(*Context, *S, *string) (any, error)
 }
 
-// NewEntity returns an entity without operations.
-func NewEntity[S any]() *Entity[S] {
-	return &Entity[S]{operations: map[string]func(*EntityContext, *S, *string) (any, error){}}
-}
-
-// Operation adds an operation to an entity, and returns the entity. state is that of a new S if the entity has none.
-// Names of operations do not differ by case. It panics if the entity has the operation already.
-func Operation[S, In, Out any](e *Entity[S], name string,
-	f func(ctx *EntityContext, state *S, in In) (Out, error)) *Entity[S] {
+// Operation adds an operation to a kind of entities, and returns the kind. state is that of a new S if the entity has
+// none. Names of operations do not differ by case. It panics if the kind has the operation already.
+func Operation[S, In, Out any](e *Kind[S], name string,
+	f func(ctx *Context, state *S, in In) (Out, error)) *Kind[S] {
 	key := strings.ToLower(name)
 	if e.operations[key] != nil || f == nil {
-		panic(fmt.Sprintf("durable: the operation %q is nil, or the entity has it already", name))
+		panic(fmt.Sprintf("entity: the operation %q is nil, or the entity has it already", name))
 	}
-	e.operations[key] = func(ctx *EntityContext, state *S, input *string) (any, error) {
+	if e.operations == nil {
+		e.operations = map[string]func(*Context, *S, *string) (any, error){}
+	}
+	e.operations[key] = func(ctx *Context, state *S, input *string) (any, error) {
 		var in In
 		if input != nil && *input != "" {
 			if err := json.Unmarshal([]byte(*input), &in); err != nil {
@@ -53,8 +53,8 @@ func Operation[S, In, Out any](e *Entity[S], name string,
 	return e
 }
 
-// EntityContext belongs to one operation of an entity.
-type EntityContext struct {
+// Context belongs to one operation of an entity.
+type Context struct {
 	// ID is the entity's ID, "@name@key".
 	ID string
 	// Operation is the operation's name.
@@ -73,20 +73,20 @@ type EntityContext struct {
 }
 
 // Delete deletes the entity's state at the end of the operation.
-func (c *EntityContext) Delete() { c.deleted = true }
+func (c *Context) Delete() { c.deleted = true }
 
 // Signal sends an operation to an entity, this one too, at the end of the operation. at is the time at which it
 // arrives; the zero time means at once.
-func (c *EntityContext) Signal(id, operation string, in any, at time.Time) {
+func (c *Context) Signal(id, operation string, in any, at time.Time) {
 	c.signals = append(c.signals, entitybatch.Signal{ID: id, Operation: operation, Input: c.text(in), At: at})
 }
 
 // Start starts a workflow at the end of the operation. Without an ID, the instance gets a random one.
-func (c *EntityContext) Start(workflow, instanceID string, in any) {
+func (c *Context) Start(workflow, instanceID string, in any) {
 	c.starts = append(c.starts, entitybatch.Start{Workflow: workflow, InstanceID: instanceID, Input: c.text(in)})
 }
 
-func (c *EntityContext) text(v any) *string {
+func (c *Context) text(v any) *string {
 	if v == nil {
 		return nil
 	}
@@ -98,32 +98,42 @@ func (c *EntityContext) text(v any) *string {
 	return &text
 }
 
-// EntityOf implements workers.Entity.
-func (*Entity[S]) EntityOf() string { return "durable" }
+// EntityOf implements engine.Entity.
+func (*Kind[S]) EntityOf() string { return "durable" }
 
-// entityRunner is an Entity of any type of state, or one whose code is elsewhere.
-type entityRunner interface {
-	workers.Entity
-	runBatch(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error)
+// runner is a Kind of any type of state.
+type runner interface {
+	runBatch(ctx context.Context, batch *entitybatch.Batch) *entitybatch.Result
 }
 
-func (e *Entity[S]) runBatch(ctx context.Context, batch *entitybatch.Batch) (*entitybatch.Result, error) {
+// The engine, which is another package, runs batches. No exported method may: a program could not call it.
+func init() {
+	inside.EntityBatch = func(kind any) func(context.Context, *entitybatch.Batch) *entitybatch.Result {
+		if r, ok := kind.(runner); ok {
+			return r.runBatch
+		}
+		return nil
+	}
+}
+
+// runBatch runs operations one after the other. One that fails leaves the state as it was before it.
+func (e *Kind[S]) runBatch(ctx context.Context, batch *entitybatch.Batch) *entitybatch.Result {
 	r := &entitybatch.Result{State: batch.State}
 	for _, o := range batch.Operations {
-		c := &EntityContext{ID: batch.ID, Operation: o.Name, Key: o.ID, Context: ctx}
+		c := &Context{ID: batch.ID, Operation: o.Name, Key: o.ID, Context: ctx}
 		state, output, err := e.operate(c, r.State, o)
 		if err != nil {
-			r.Results = append(r.Results, entitybatch.OperationResult{Failure: failureOf(err)})
+			r.Results = append(r.Results, entitybatch.OperationResult{Failure: results.FailureOf(err, workers.IsPermanent(err))})
 			continue
 		}
 		r.Results = append(r.Results, entitybatch.OperationResult{Output: output})
 		r.State, r.Signals, r.Starts = state, append(r.Signals, c.signals...), append(r.Starts, c.starts...)
 	}
-	return r, nil
+	return r
 }
 
 // operate runs one operation.
-func (e *Entity[S]) operate(c *EntityContext, before *string,
+func (e *Kind[S]) operate(c *Context, before *string,
 	o entitybatch.Operation) (state, output *string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
