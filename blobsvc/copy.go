@@ -202,7 +202,7 @@ func (s *Service) prepareJob(c *call, src *copySource, w *state.Write, b *record
 		return state.ErrSourceType
 	}
 	b.Adopt(&of.Blob)
-	cp.Job = &record.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: of.ETag}
+	cp.Job = &record.CopyJob{URL: src.remote.URL, Intent: src.remote.Intent, ETag: of.ETag}
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp 
 	if of.Blob.Kind != record.PageBlob || of.Blob.Length%state.PageSize != 0 {
 		return r, state.ErrSourceType
 	}
-	cp.Job = &record.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: of.ETag, Snapshot: snapshot}
+	cp.Job = &record.CopyJob{URL: src.remote.URL, Intent: src.remote.Intent, ETag: of.ETag, Snapshot: snapshot}
 	return s.state.Copies.BeginIncremental(w, &of.Blob, source, cp)
 }
 

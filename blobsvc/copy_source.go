@@ -69,6 +69,11 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	at := inside.Call
 	if at == nil {
 		src.remote = &copysource.Source{URL: text, Token: token, Intent: intent, If: state.Conditions(conditions)}
+		if inside.Elsewhere {
+			src.remote.URL = copysource.InShard(text)
+			src.remote.Tags, src.remote.Key = c.Header("X-Ms-Source-If-Tags"), c.SourceKey
+			return src, nil
+		}
 		if tags != nil {
 			return src, wire.ErrNotImplemented.WithMessage(
 				"Conditions on the tags of a source outside this service are not implemented.")
@@ -116,6 +121,11 @@ func (s *Service) sourceOfCopy(c *call, t *frontend.Touch) (src endpoint.Source,
 	at, level, err := s.inside(c, u, token)
 	if at == nil {
 		return src, nil
+	}
+	// The shard that has the source checks the caller when it is read: by the URL or the token, as for any account but
+	// the caller's own, which is never in another shard.
+	if s.hosts != nil && !s.hosts(at.Account) {
+		return endpoint.Source{Elsewhere: true}, nil
 	}
 	if err != nil || level != endpoint.OnBlob {
 		return src, wire.InvalidHeader("x-ms-copy-source", text)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // Config configures a Blob service. Either Folder or InMemory is required.
@@ -86,8 +88,9 @@ type Service struct {
 	log        *slog.Logger
 	changed    func(account, container, blob string)
 	common     frontend.Common
-	feed       *longpoll.Feed  // recent writes; nil without a board to wait on
-	folder     *service.Folder // nil in a server
+	hosts      func(account string) bool // nil: the containers of every account are here
+	feed       *longpoll.Feed            // recent writes; nil without a board to wait on
+	folder     *service.Folder           // nil in a server
 
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -135,7 +138,7 @@ func open(c blobhost.Config) (*Service, error) {
 		c.Log = slog.Default()
 	}
 	s := &Service{wake: make(chan struct{}, 1), accounts: c.Accounts, egress: &c.Egress, now: c.Now,
-		log: c.Log, changed: c.Changed, common: c.Common}
+		log: c.Log, changed: c.Changed, common: c.Common, hosts: c.Hosts}
 	if c.Board != nil {
 		s.feed = longpoll.NewFeed(c.Board)
 	}
@@ -143,13 +146,14 @@ func open(c blobhost.Config) (*Service, error) {
 		return nil, err
 	}
 	s.sources = copysource.NewFetcher(&c.Egress, c.CopyTimeout, c.Log)
+	s.sources.Shards = c.Shards
 	s.copies = copysource.NewCopier(
 		copysource.CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now,
 			Log: c.Log, Errors: endpoint.AzureError})
 	s.website = &website.Handler{Blobs: s.state.Blobs, Properties: s.properties, Errors: endpoint.AzureError,
 		Common: c.Common}
 	s.background = &background{state: s.state, copies: s.copies, scopes: s.scopes,
-		feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names,
+		feeds: &changefeed.Writer{State: s.state}, accounts: s.ownAccounts,
 		served: func(account string) bool { return s.accounts.Get(account) != nil }, now: c.Now, log: c.Log, wake: s.wake}
 	if c.Space != nil {
 		s.background.full = c.Space.Full
@@ -173,7 +177,8 @@ func open(c blobhost.Config) (*Service, error) {
 		}
 	}
 	service.Put(&s.parts, &blobhost.Parts{State: s.state, Properties: s.properties, Operations: frontend.Rows(operations),
-		LakeOperations: lakesvc.Operations(), Clean: s.clean, DeclareScopes: s.scopes.Declare})
+		LakeOperations: lakesvc.Operations(), Clean: s.clean, DeclareScopes: s.scopes.Declare,
+		Website: s.website.Account, EndCopies: s.copies.Close})
 	if c.CleanEvery >= 0 {
 		s.done.Go(func() { s.background.run(ctx, cmp.Or(c.CleanEvery, time.Second)) })
 	}
@@ -208,7 +213,7 @@ func (s *Service) openState(c *blobhost.Config) (err error) {
 	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Logger: c.Log, Relaxed: c.Relaxed,
 		Ephemeral: c.Ephemeral, Scopes: s.scopes,
 		Policy: s.storage.Policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged,
-		Cluster: c.Cluster, Archive: c.Archive})
+		Cluster: c.Cluster, Archive: c.Archive, FirstID: shardmap.First(c.Shard)})
 	if err != nil {
 		return err
 	}
@@ -225,12 +230,21 @@ func (s *Service) openState(c *blobhost.Config) (err error) {
 	return nil
 }
 
+// ownAccounts returns the accounts whose containers are in this shard: all accounts of a server without shards.
+func (s *Service) ownAccounts() []string {
+	names := s.accounts.Names()
+	if s.hosts == nil {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !s.hosts(name) })
+}
+
 // checkNamespaces fails if the namespace of an account is not of the kind that its containers have.
 func (s *Service) checkNamespaces() error {
 	if s.state.Membership.Replicated() {
 		return nil // which may not be readable yet; the first container that would differ is refused
 	}
-	for _, account := range s.accounts.Names() {
+	for _, account := range s.ownAccounts() {
 		is, known, err := s.state.Accounts.Namespace(account)
 		if err != nil {
 			return err
@@ -245,7 +259,7 @@ func (s *Service) checkNamespaces() error {
 
 // declareScopes creates keys for the scopes of all accounts that have none.
 func (s *Service) declareScopes() (err error) {
-	for _, account := range s.accounts.Names() {
+	for _, account := range s.ownAccounts() {
 		err = errors.Join(err, s.scopes.Declare(account))
 	}
 	return err

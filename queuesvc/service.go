@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/service"
 	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/queue"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // Config configures a Queue service. Either Folder or InMemory is required.
@@ -117,7 +118,8 @@ func open(c queuehost.Config) (*Service, error) {
 		properties.Backend{Change: s.changeProperties, Reports: true}, s.log)
 	var err error
 	if s.state, err = state.Open(c.Path,
-		state.Options{Store: c.Store, Properties: s.properties.Changed, Now: s.now, Log: s.log}); err != nil {
+		state.Options{Store: c.Store, Properties: s.properties.Changed, Now: s.now, Log: s.log,
+			FirstID: shardmap.First(c.Shard)}); err != nil {
 		return nil, err
 	}
 	// Requests come only after New returned, so none sees an account without its CORS rules.

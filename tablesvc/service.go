@@ -96,6 +96,7 @@ func open(c tablehost.Config) (*Service, error) {
 	if s.state, err = state.Open(c.Path, c.Store, s.follower(), log); err != nil {
 		return nil, err
 	}
+	s.state.InShard(c.Shard)
 	if err := s.state.EachServiceProperties(s.properties.Load); err != nil {
 		return nil, errors.Join(err, s.state.Close())
 	}

@@ -43,7 +43,7 @@ the folder is in use or not a data folder.`,
 			if err != nil {
 				return err
 			}
-			dir, err := datadir.OpenExisting(folder)
+			dir, err := datadir.OpenExistingShards(folder)
 			if err != nil {
 				return err
 			}
@@ -71,10 +71,19 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 	output func(any, func(io.Writer) error) error) error {
 	if dry {
 		damage := 0
-		// What is used is only known if all references can be read: one that cannot would make live content look free.
-		a, err := offline.Check(dir.Blobs(), dir.Extents(), offline.CheckOptions{Report: func(error) { damage++ }})
-		if err != nil {
-			return err
+		var a struct {
+			Bytes, Live, Dead, Torn int64
+			Extents                 int
+		}
+		for n := range dir.Shards() {
+			// What is used is only known if all references can be read: one that cannot would make live content look free.
+			of, err := offline.Check(dir.Shard(n).Blobs(), dir.Shard(n).Extents(),
+				offline.CheckOptions{Report: func(error) { damage++ }})
+			if err != nil {
+				return err
+			}
+			a.Bytes, a.Live, a.Dead, a.Torn = a.Bytes+of.Bytes, a.Live+of.Live, a.Dead+of.Dead, a.Torn+of.Torn
+			a.Extents += of.Extents
 		}
 		if damage > 0 {
 			return fmt.Errorf("the folder has %d errors; lazuli fsck lists them", damage)
@@ -93,11 +102,16 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 	// Compaction moves live content only, so progress is in bytes moved; how many there will be depends on the rate of
 	// waste, and no total is shown.
 	progress := console.NewMeter(cmd, "moved", console.BytesUnit)
-	before, after, err := maintain.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate, progress.At)
-	progress.End()
-	if err != nil {
-		return err
+	var before, after int64
+	for n := range dir.Shards() {
+		was, is, err := maintain.CompactFolder(cmd.Context(), dir.Shard(n).Blobs(), dir.Shard(n).Extents(), rate, progress.At)
+		if err != nil {
+			progress.End()
+			return err
+		}
+		before, after = before+was, after+is
 	}
+	progress.End()
 	return output(struct {
 		Before int64 `json:"bytesBefore"`
 		After  int64 `json:"bytesAfter"`

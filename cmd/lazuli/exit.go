@@ -53,7 +53,7 @@ func exitCode(err error) int {
 	case errors.Is(err, errPortTaken):
 		return exitPort
 	case errors.Is(err, datadir.ErrLocked), errors.Is(err, datadir.ErrFormat), errors.Is(err, datadir.ErrNotFound),
-		errors.Is(err, datadir.ErrManifest), errors.Is(err, peering.ErrFormat),
+		errors.Is(err, datadir.ErrManifest), errors.Is(err, datadir.ErrShards), errors.Is(err, peering.ErrFormat),
 		errors.As(err, new(*datadir.ContentError)), errors.As(err, new(*datadir.PathError)),
 		errors.As(err, new(*server.FolderError)):
 		return exitData

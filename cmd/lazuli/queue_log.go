@@ -17,6 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
 	queuestate "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -30,23 +31,28 @@ A server alone removes the old end of the stream when it has more than 64 MiB. O
 Lazuli-Changes and Lazuli-Change of each message say the same.`,
 		Example: "  lazuli queue log\n  lazuli queue log ./data | tail", Args: cobra.MaximumNArgs(1)}
 	begin := console.ListOutput(cmd)
+	shard := cmd.Flags().Int("shard", 0, "show the queues of this shard of a folder with several")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		folder, err := target.DataFolder(cmd, m.Environ, args)
 		if err != nil {
 			return err
 		}
+		if *shard < 0 || *shard >= shardmap.Max {
+			return fmt.Errorf("--shard %d: shards have numbers from 0 to %d", *shard, shardmap.Max-1)
+		}
 		out := begin("TIME", "MESSAGE", "CHANGES", "BYTES", "WHAT").Or("the log is empty")
-		damaged, err := queuestate.ReadLog(filepath.Join(folder, "queues"), func(r jetstreamfiles.Record) error {
-			h := headers(r.Header)
-			// The stream may have messages of other origin, such as those that only mark a point; they change no queue.
-			if h.Get(store.HeaderChanges) == "" {
-				return nil
-			}
-			row := logRow{r.Time.UTC(), r.Sequence, json.Number(h.Get(store.HeaderChanges)), len(r.Payload),
-				h.Values(store.HeaderChange)}
-			return out.Add(row, row.Time.Format("2006-01-02T15:04:05.000Z"), row.Message, row.Changes, row.Bytes,
-				strings.Join(row.What, "; "))
-		})
+		damaged, err := queuestate.ReadLog(filepath.Join(folder, "queues"),
+			datadir.ShardOf(folder, *shard).Log(queuestate.LogName), func(r jetstreamfiles.Record) error {
+				h := headers(r.Header)
+				// The stream may have messages of other origin, such as those that only mark a point; they change no queue.
+				if h.Get(store.HeaderChanges) == "" {
+					return nil
+				}
+				row := logRow{r.Time.UTC(), r.Sequence, json.Number(h.Get(store.HeaderChanges)), len(r.Payload),
+					h.Values(store.HeaderChange)}
+				return out.Add(row, row.Time.Format("2006-01-02T15:04:05.000Z"), row.Message, row.Changes, row.Bytes,
+					strings.Join(row.What, "; "))
+			})
 		// A folder of a server that never had a queue has no stream, which is not damage.
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: it has no queues", datadir.ErrNotFound)

@@ -122,17 +122,17 @@ func (s *Server) whenElected(ctx context.Context, open func() error) error {
 
 // tableOptions are the options of the Table service's store: a view of a replicated log on a node of a cluster, and
 // with Config.NATSTables.
-func (s *Server) tableOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
+func (s *Server) tableOptions(ctx context.Context, nats *natsserver.Server, name string) (store.Options, error) {
 	if !s.sharesTables() {
 		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory, Logger: s.config.Log}, nil
 	}
-	log, err := s.replicatedLog(ctx, nats, "tables")
+	log, err := s.replicatedLog(ctx, nats, name)
 	return store.Options{Log: log}, err
 }
 
 // queueOptions are the options of the Queue service's store: a view of a log in all cases.
-func (s *Server) queueOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
-	options, err := queuestate.StoreOptions(ctx, nats, s.config.Log)
+func (s *Server) queueOptions(ctx context.Context, nats *natsserver.Server, name string) (store.Options, error) {
+	options, err := queuestate.StoreOptionsOf(ctx, nats, name, s.config.Log)
 	options.Ephemeral = s.config.InMemory
 	return options, err
 }
@@ -147,12 +147,12 @@ func (s *Server) logConfig(nats *natsserver.Server, name string) replog.Config {
 }
 
 // blobCluster configures the Blob service of a node of a cluster, or with Config.NATSBlobs; nil for a server alone.
-func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node *cluster.Node) (*replica.Cluster,
-	error) {
+func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node *cluster.Node,
+	name string) (*replica.Cluster, error) {
 	if !s.sharesBlobs() {
 		return nil, nil
 	}
-	log, err := s.replicatedLog(ctx, nats, "blobs")
+	log, err := s.replicatedLog(ctx, nats, name)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +181,27 @@ type replicated interface {
 
 // logs are the services with a replicated log, by the names of the logs.
 func (o *services) logs() map[string]replicated {
-	return map[string]replicated{"tables": o.tables.State, "blobs": o.blobs.State.Membership,
-		"queues": o.queues.State.Database()}
+	logs := map[string]replicated{}
+	for _, s := range o.shards {
+		logs[s.Log("tables")], logs[s.Log("queues")] = s.tables.State, s.queues.State.Database()
+		logs[s.Log("blobs")] = s.blobs.State.Membership
+	}
+	return logs
+}
+
+// addReports makes a node of a cluster report of its logs.
+func (o *services) addReports(node *cluster.Node) {
+	for name, log := range o.logs() {
+		node.AddReport(name, func() any {
+			r := o.reportOf(name, log)
+			if blobs, ok := log.(*replica.Node); ok {
+				if missing, known := blobs.Behind(); known {
+					r.Missing = &missing
+				}
+			}
+			return r
+		})
+	}
 }
 
 // logsReady returns why the node's state lags behind the cluster's, nil if it does not. Content of blobs that the node

@@ -59,7 +59,7 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(clusterNodes, float64(v.Connected))
 	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
 	if open != nil {
-		content := open.blobs.State.Membership
+		content := open.shards[0].blobs.State.Membership
 		gauge(contentMissing, missingContent(content.Behind()))
 		out <- prometheus.MustNewConstMetric(contentHealed, prometheus.CounterValue, float64(content.Healed()))
 		for log, n := range open.forward.Stats() {

@@ -29,6 +29,10 @@ type Config struct {
 	// Relaxed acknowledges writes before they are synced. They survive a crash of the process, not of the machine.
 	Relaxed bool
 
+	// Shards is the number of shards of a new data folder; 0 is the number that the folder has, and 1 for a new one. It is
+	// fixed when the folder is made: an existing folder with another number is refused.
+	Shards int
+
 	// Blob, Queue and Table are the addresses to listen on, host:port. Empty is a free port on 127.0.0.1, and port 0
 	// a free port on that host.
 	Blob, Queue, Table string
@@ -115,6 +119,9 @@ var ErrPortTaken = errors.New("address is already in use")
 func (c *Config) validate() error {
 	if (c.Location == "") != c.InMemory {
 		return errors.New("exactly one of Location and InMemory must be given")
+	}
+	if err := c.checkShards(); err != nil {
+		return err
 	}
 	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table},
 		{"DataLake", c.DataLake}} {

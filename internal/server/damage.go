@@ -18,9 +18,15 @@ func (s *Server) Damage() (d Damage, ok bool) {
 	if open == nil {
 		return Damage{}, false
 	}
-	d.TableReads = open.tables.State.Damages()
-	d.BlobReads, d.ContentReads = open.blobs.State.Damages()
-	d.MessagesSetAside, d.Queues = open.queues.State.Damage()
+	for _, of := range open.shards {
+		metadata, content := of.blobs.State.Damages()
+		messages, queues := of.queues.State.Damage()
+		d.TableReads += of.tables.State.Damages()
+		d.BlobReads += metadata
+		d.ContentReads += content
+		d.MessagesSetAside += messages
+		d.Queues += queues
+	}
 	return d, true
 }
 

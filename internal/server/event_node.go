@@ -24,7 +24,8 @@ const (
 // work, delivers the events of all. Every node logs the events of its own requests. After the worker has stopped,
 // another node takes over within half a minute, and delivers again what was not noted as delivered.
 type eventNode struct {
-	blobs   *blobstate.Store // has the event log, and says which node is the worker
+	blobs   *blobstate.Store // says which node is the worker
+	logs    events.Logs
 	changes *changes.Recorder
 	start   func() (*events.Manager, error)
 	manager *atomic.Pointer[events.Manager] // set while this node delivers
@@ -84,7 +85,7 @@ func (n *eventNode) step() error {
 	if mine || time.Since(n.loaded) < eventReload {
 		return nil
 	}
-	if err := events.Record(n.changes, n.blobs.EventLog()); err != nil {
+	if err := events.Record(n.changes, n.logs); err != nil {
 		return err
 	}
 	n.loaded = time.Now()
@@ -118,7 +119,7 @@ func (s *Server) startEvents(o *services, n *eventNode) error {
 		return err
 	}
 	if err := s.whenElected(context.Background(),
-		func() error { return events.Record(n.changes, n.blobs.EventLog()) }); err != nil {
+		func() error { return events.Record(n.changes, n.logs) }); err != nil {
 		return err
 	}
 	n.loaded = time.Now()
@@ -142,8 +143,9 @@ func (s *Server) EventsElsewhere() error {
 	if open == nil || !s.config.Events || !s.sharesBlobs() || open.events.Load() != nil {
 		return nil
 	}
-	worker := open.blobs.State.Membership.Worker()
-	if worker == "" || worker == open.blobs.State.Membership.Name() {
+	member := open.shards[0].blobs.State.Membership
+	worker := member.Worker()
+	if worker == "" || worker == member.Name() {
 		return errNoEventNode
 	}
 	name, _, _ := strings.Cut(worker, ".")

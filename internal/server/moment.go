@@ -16,18 +16,25 @@ import (
 )
 
 // Moment is the state of all services and accounts at one moment, for a backup. Requests are served meanwhile; what
-// they delete keeps its space until Close. It is a [backup.Source].
+// they delete keeps its space until Close. It is a [backup.Sharded].
 type Moment struct {
-	open *services
-	info backup.Info
-	keys string
-	pins map[string]*store.Pin
-	stop context.Context // ends when the server stops
-	once sync.Once
-	done func()
+	open   *services
+	info   backup.Info
+	shards []*momentShard
+	stop   context.Context // ends when the server stops
+	once   sync.Once
+	done   func()
 }
 
-var _ backup.Source = (*Moment)(nil)
+var _ backup.Sharded = (*Moment)(nil)
+
+// momentShard is the state of one shard.
+type momentShard struct {
+	moment  *Moment
+	of      *shard
+	pins    map[string]*store.Pin
+	release func() // of the content
+}
 
 // ErrNotReady means that a node does not know what is current, for example because it has no majority of the cluster.
 var ErrNotReady = errors.New("the node is not ready")
@@ -43,14 +50,15 @@ func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 		return nil, err
 	}
 	stop, cancel := context.WithCancel(s.stopping)
-	m := &Moment{stop: stop, keys: s.dir.EncryptionScopes(), pins: map[string]*store.Pin{}}
-	release := func() {}
+	m := &Moment{stop: stop}
 	m.done = func() {
 		cancel()
-		for _, pin := range m.pins {
-			pin.Close()
+		for _, of := range m.shards {
+			for _, pin := range of.pins {
+				pin.Close()
+			}
+			of.release()
 		}
-		release()
 		s.moments.RUnlock()
 		s.gate.leave()
 	}
@@ -70,32 +78,39 @@ func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 	}
 	// The content is held before the databases are pinned. In the other order, content that a pin refers to could be
 	// freed in between.
-	release = m.open.blobs.State.Hold()
-	databases := map[string]*store.DB{"tables": m.open.tables.State.Database(), "queues": m.open.queues.State.Database(),
-		"blobs": m.open.blobs.State.Database()}
 	var list []*store.DB
-	for _, name := range backup.Databases {
-		list = append(list, databases[name])
+	for _, of := range m.open.shards {
+		m.shards = append(m.shards, &momentShard{moment: m, of: of, pins: map[string]*store.Pin{},
+			release: of.blobs.State.Hold()})
+		databases := map[string]*store.DB{"tables": of.tables.State.Database(), "queues": of.queues.State.Database(),
+			"blobs": of.blobs.State.Database()}
+		for _, name := range backup.Databases {
+			list = append(list, databases[name])
+		}
 	}
 	// The place in the archive before the pins: what a segment has by then, the pins have as well.
 	var position *backup.LogPosition
 	if a := s.config.Archive; a != nil {
 		position = a.Next()
 	}
+	// All at once: the moment is the same in all shards.
 	pins, err := store.PinAll(list...)
 	if err != nil {
 		return nil, err
 	}
-	groups := map[string]uint64{}
-	for i, name := range backup.Databases {
-		m.pins[name] = pins[i]
-		groups[name] = pins[i].Group()
+	groups := map[string]uint64{} // of shard 0: with an archive there is no other
+	for i, pin := range pins {
+		name := backup.Databases[i%len(backup.Databases)]
+		m.shards[i/len(backup.Databases)].pins[name] = pin
+		if i < len(backup.Databases) {
+			groups[name] = pin.Group()
+		}
 	}
 	if position != nil {
 		s.config.Archive.Pinned(position, groups)
 	}
-	m.info = backup.Info{Origin: cmp.Or(databases["blobs"].LogID(), s.dir.ID()), Release: buildinfo.Current().Version,
-		Log: position}
+	m.info = backup.Info{Origin: cmp.Or(m.open.shards[0].blobs.State.Database().LogID(), s.dir.ID()),
+		Release: buildinfo.Current().Version, Map: m.open.placed, Log: position}
 	return m, nil
 }
 
@@ -108,16 +123,39 @@ func (m *Moment) Close() error {
 // Info implements [backup.Source].
 func (m *Moment) Info() backup.Info { return m.info }
 
+// Shard implements [backup.Sharded].
+func (m *Moment) Shard(number int) backup.Source { return m.shards[number] }
+
 // Database implements [backup.Source].
 func (m *Moment) Database(ctx context.Context, name string, emit func(part []byte) error) error {
-	return m.pins[name].Parts(func(part []byte) error {
-		return cmp.Or(ctx.Err(), m.stop.Err(), emit(part))
-	})
+	return m.shards[0].Database(ctx, name, emit)
 }
 
 // Keys implements [backup.Source]. The file may have more keys than the moment.
-func (m *Moment) Keys(context.Context) ([]byte, error) {
-	text, err := os.ReadFile(m.keys)
+func (m *Moment) Keys(ctx context.Context) ([]byte, error) { return m.shards[0].Keys(ctx) }
+
+// Contents implements [backup.Source].
+func (m *Moment) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
+	emit func(extent.Content) error) error {
+	return m.shards[0].Contents(ctx, held, emit)
+}
+
+// Info implements [backup.Source].
+func (s *momentShard) Info() backup.Info { return s.moment.info }
+
+// Close implements [backup.Source]: the moment ends for all shards together.
+func (s *momentShard) Close() error { return nil }
+
+// Database implements [backup.Source].
+func (s *momentShard) Database(ctx context.Context, name string, emit func(part []byte) error) error {
+	return s.pins[name].Parts(func(part []byte) error {
+		return cmp.Or(ctx.Err(), s.moment.stop.Err(), emit(part))
+	})
+}
+
+// Keys implements [backup.Source].
+func (s *momentShard) Keys(context.Context) ([]byte, error) {
+	text, err := os.ReadFile(s.of.EncryptionScopes())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -125,10 +163,10 @@ func (m *Moment) Keys(context.Context) ([]byte, error) {
 }
 
 // Contents implements [backup.Source].
-func (m *Moment) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
+func (s *momentShard) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
 	emit func(extent.Content) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(m.stop, cancel)()
-	return m.open.blobs.State.BackupContent(ctx, m.pins["blobs"], held, emit)
+	defer context.AfterFunc(s.moment.stop, cancel)()
+	return s.of.blobs.State.BackupContent(ctx, s.pins["blobs"], held, emit)
 }

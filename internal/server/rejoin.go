@@ -46,23 +46,19 @@ func (o *services) lost() map[string]error {
 		return nil
 	}
 	lost := map[string]error{}
+	damages := map[string]int64{}
+	for _, of := range o.shards {
+		damages[of.Log("tables")], damages[of.Log("queues")] = of.tables.State.Damages(), of.queues.State.Database().Damages()
+		damages[of.Log("blobs")], _ = of.blobs.State.Damages()
+	}
 	for name, svc := range o.logs() {
-		var damages int64
-		switch name {
-		case "tables":
-			damages = o.tables.State.Damages()
-		case "queues":
-			damages = o.queues.State.Database().Damages()
-		default:
-			damages, _ = o.blobs.State.Damages()
-		}
 		st, ok := svc.Replication()
 		switch {
 		case !ok, errors.Is(st.Err, replog.ErrClosed):
 		case errors.Is(st.Err, replog.ErrVersion): // a newer release has written what this one does not know: it stays out
 		case st.Err != nil:
 			lost[name] = st.Err
-		case damages > 0: // a read has found damage
+		case damages[name] > 0: // a read has found damage
 			lost[name] = store.ErrDamaged
 		}
 	}
@@ -71,14 +67,17 @@ func (o *services) lost() map[string]error {
 
 // logFile returns the file that is the view of a log.
 func (s *Server) logFile(name string) string {
-	switch name {
-	case "tables":
-		return s.dir.Tables()
-	case "queues":
-		return s.dir.QueueState()
-	default:
-		return s.dir.Blobs()
+	for n := range s.dir.Shards() {
+		switch of := s.dir.Shard(n); name {
+		case of.Log("tables"):
+			return of.Tables()
+		case of.Log("queues"):
+			return of.QueueState()
+		case of.Log("blobs"):
+			return of.Blobs()
+		}
 	}
+	panic("server: no log has the name " + name)
 }
 
 // rejoin closes the services and opens them again. If this node's state differs from those of the cluster or are

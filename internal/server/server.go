@@ -110,7 +110,7 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 	if c.InMemory {
 		s.dir, err = datadir.OpenTemp("")
 	} else {
-		s.dir, err = datadir.Open(c.Location)
+		s.dir, err = datadir.OpenShards(c.Location, c.Shards)
 	}
 	if err != nil {
 		return nil, err
@@ -126,6 +126,11 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 	}
 	if err := s.checkFolder(); err != nil {
 		return nil, err
+	}
+	// What the folder has, where the configuration leaves that open.
+	s.config.Shards = s.dir.Shards()
+	if err := s.config.checkShards(); err != nil {
+		return nil, fmt.Errorf("data folder %s has %d shards: %w", s.dir.Path(), s.dir.Shards(), err)
 	}
 	if c.Archive != nil {
 		if c.InMemory || c.Cluster != nil || c.NATS.URL != "" {
@@ -291,7 +296,11 @@ func (s *Server) Ready() error {
 		return fmt.Errorf("the disk of the data folder refuses writes: %w", err)
 	}
 	open := s.services.Load()
-	return errors.Join(open.nats.Healthy(), open.tables.Ready(), open.blobs.Ready(), open.queues.Ready(), open.logsReady())
+	problems := []error{open.nats.Healthy()}
+	for _, of := range open.shards {
+		problems = append(problems, of.tables.Ready(), of.blobs.Ready(), of.queues.Ready())
+	}
+	return errors.Join(append(problems, open.logsReady())...)
 }
 
 // ErrDiskFull is why a server that serves reads and deletes is not ready.

@@ -31,6 +31,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
@@ -39,11 +41,15 @@ import (
 // errNotOpen means that the services could not be opened again after their state was replaced.
 var errNotOpen = errors.New("the services are not open")
 
-// services are the three services with their state in one data folder.
+// services are what the server has open: its shards, and what they share.
 type services struct {
-	tables   tables
-	blobs    blobs
-	queues   queues
+	shards []*shard // by their numbers; at least one
+	// placed says which account is in which shard; nil with one shard.
+	placed *shardmap.Map
+	// fronts choose the shard of a request; nil with one shard, whose handlers are called directly.
+	fronts map[wire.Service]http.Handler
+	opened chan struct{} // closed when fronts is set
+
 	events   atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
 	accounts *accounts.Manager              // nil without Config.ManagedAccounts
 	// recorder records changes of queues and tables for the event log.
@@ -55,6 +61,14 @@ type services struct {
 
 	board   *longpoll.Board // where requests wait for changes
 	closers []func() error  // in order of start; closed in reverse
+}
+
+// A shard is a set of the three services with databases, logs and extents of its own. See docs/design/shards.md.
+type shard struct {
+	datadir.Shard
+	tables tables
+	blobs  blobs
+	queues queues
 }
 
 // A service is what clients reach, with the parts that the server works on itself.
@@ -73,17 +87,25 @@ type (
 	}
 )
 
-func (o *services) handler(svc wire.Service) http.Handler {
+func (s *shard) handler(svc wire.Service) http.Handler {
 	switch svc {
 	case wire.Blob:
-		return o.blobs.Handler()
+		return s.blobs.Handler()
 	case wire.DataLake:
-		return o.blobs.LakeHandler()
+		return s.blobs.LakeHandler()
 	case wire.Queue:
-		return o.queues.Handler()
+		return s.queues.Handler()
 	default:
-		return o.tables.Handler()
+		return s.tables.Handler()
 	}
+}
+
+// handler serves one service of all shards.
+func (o *services) handler(svc wire.Service) http.Handler {
+	if o.fronts == nil {
+		return o.shards[0].handler(svc)
+	}
+	return o.fronts[svc]
 }
 
 func (o *services) close() (err error) {
@@ -141,7 +163,10 @@ func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transp
 
 // open opens the services on the data folder. ctx bounds the wait for other nodes of a cluster.
 func (s *Server) open(ctx context.Context) (err error) {
-	o := &services{board: longpoll.NewBoard()}
+	o := &services{board: longpoll.NewBoard(), placed: s.dir.Map(), opened: make(chan struct{})}
+	for n := range s.dir.Shards() {
+		o.shards = append(o.shards, &shard{Shard: s.dir.Shard(n)})
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, o.close())
@@ -155,16 +180,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Limit:   frontend.NewLimit(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space,
 		Changes: new(changes.Recorder)}
 	logs := analytics.New(analytics.Config{
-		Settings: func(svc wire.Service, account string) *properties.Properties {
-			switch svc {
-			case wire.Blob:
-				return o.blobs.Properties.Of(account)
-			case wire.Queue:
-				return o.queues.Properties.Of(account)
-			default:
-				return o.tables.Properties.Of(account)
-			}
-		},
+		Settings: o.propertiesOf,
 		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
 	})
 	common.Observe = s.observers(logs.Observe)
@@ -193,25 +209,27 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.Clustered() {
-		logs := o.logs()
-		member.AddReport("tables", func() any { return o.reportOf("tables", logs["tables"]) })
-		member.AddReport("queues", func() any { return o.reportOf("queues", logs["queues"]) })
-		member.AddReport("blobs", func() any {
-			r := o.reportOf("blobs", logs["blobs"])
-			if missing, known := o.blobs.State.Membership.Behind(); known {
-				r.Missing = &missing
+		o.addReports(member)
+	}
+	if o.placed != nil {
+		o.startFronts(c.PathStyle)
+		// Before any shard is closed: a copy may read from one and write to another.
+		o.closers = append(o.closers, func() error {
+			for _, of := range o.shards {
+				of.blobs.EndCopies()
 			}
-			return r
+			return nil
 		})
 	}
 	// The logs of the analytics are blobs and their metrics are entities, so they start after the services and, as
 	// closers run in the reverse order, stop before them.
-	logs.Start(o.blobs.Handler(), o.tables.Handler())
+	logs.Start(o.handler(wire.Blob), o.handler(wire.Table))
 	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
 	if c.Events {
 		o.recorder = common.Changes
-		node.blobs, node.changes, node.start = o.blobs.State, common.Changes, func() (*events.Manager, error) {
-			return events.Start(events.Config{Log: o.blobs.State.EventLog(), Blob: o.blobs.Handler(), Queue: o.queues.Handler(),
+		node.blobs, node.logs, node.changes = o.shards[0].blobs.State, o.eventLogs(), common.Changes
+		node.start = func() (*events.Manager, error) {
+			return events.Start(events.Config{Logs: node.logs, Blob: o.handler(wire.Blob), Queue: o.handler(wire.Queue),
 				Changes: common.Changes, Hosts: c.EventHosts,
 				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now,
 				Logger: c.Log})
@@ -238,73 +256,106 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// openServices opens the three services at the same time: each of them waits for the disk, and for an election on a
-// node of a cluster. What was opened is in o, also after an error.
+// openers is the number of services that are opened at the same time: each waits for the disk most of the time.
+const openers = 16
+
+// openServices opens the services of all shards at the same time: each of them waits for the disk, and for an election
+// on a node of a cluster. What was opened is in o, also after an error.
 func (s *Server) openServices(ctx context.Context, o *services, common frontend.Common, node *eventNode) error {
-	c, nats := s.config, o.nats
-	features := properties.Features{Logging: true, Metrics: true}
 	var g *errgroup.Group
 	g, ctx = errgroup.WithContext(ctx)
-	start := func(name string, open func() error) {
-		g.Go(func() error {
-			if err := s.whenElected(ctx, open); err != nil {
-				return fmt.Errorf("start the %s service: %w", name, err)
+	g.SetLimit(openers)
+	for _, of := range o.shards {
+		for _, svc := range []struct {
+			name string
+			open func() error
+		}{
+			{"Table", func() error { return s.openTables(ctx, o, of, common) }},
+			{"Blob", func() error { return s.openBlobs(ctx, o, of, common, node) }},
+			{"Queue", func() error { return s.openQueues(ctx, o, of, common) }},
+		} {
+			g.Go(func() error {
+				if err := s.whenElected(ctx, svc.open); err != nil {
+					return fmt.Errorf("start the %s service%s: %w", svc.name, of.suffix(), err)
+				}
+				return nil
+			})
+		}
+	}
+	// The closers are added here, not where each service is opened: the goroutines would race for the list. After an
+	// error, the caller closes those that were opened.
+	err := g.Wait()
+	for _, of := range o.shards {
+		if of.tables.Service != nil {
+			o.closers = append(o.closers, of.tables.Close)
+		}
+		if of.blobs.Service != nil {
+			o.closers = append(o.closers, of.blobs.Close)
+		}
+		if of.queues.Service != nil {
+			o.closers = append(o.closers, of.queues.Close)
+		}
+	}
+	return err
+}
+
+// features are the analytics settings of the service properties that may be turned on.
+var features = properties.Features{Logging: true, Metrics: true}
+
+func (s *Server) openTables(ctx context.Context, o *services, of *shard, common frontend.Common) error {
+	options, err := s.tableOptions(ctx, o.nats, of.Log("tables"))
+	if err != nil {
+		return err
+	}
+	options.Archive = s.archiveOf("tables")
+	svc, err := service.Open(tablesvc.New, &tablehost.Config{Common: common, Path: of.Tables(), Features: features,
+		Store: options, Shard: of.Number})
+	if err == nil {
+		of.tables = tables{svc, service.Get(svc)}
+	}
+	return err
+}
+
+func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common frontend.Common,
+	node *eventNode) error {
+	c := s.config
+	cluster, err := s.blobCluster(ctx, o.nats, o.node, of.Log("blobs"))
+	if err != nil {
+		return err
+	}
+	config := &blobhost.Config{Common: common, Path: of.Blobs(), Extents: of.Extents(), Features: features,
+		ScopeKeys: of.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources,
+		Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events, EventLogged: o.wakeEvents,
+		Subscribed: node.Subscribed, AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(),
+		Shard: of.Number}
+	if o.placed != nil {
+		config.Hosts = func(account string) bool { return o.of(wire.Blob, account) == of }
+		// A copy that a former process has left begins before the fronts exist.
+		config.Shards = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-o.opened:
+				o.fronts[wire.Blob].ServeHTTP(w, r)
+			case <-r.Context().Done():
 			}
-			return nil
 		})
 	}
-	start("Table", func() error {
-		options, err := s.tableOptions(ctx, nats)
-		if err != nil {
-			return err
-		}
-		options.Archive = s.archiveOf("tables")
-		svc, err := service.Open(tablesvc.New, &tablehost.Config{Common: common, Path: s.dir.Tables(), Features: features,
-			Store: options})
-		if err == nil {
-			o.tables = tables{svc, service.Get(svc)}
-		}
-		return err
-	})
-	start("Blob", func() error {
-		cluster, err := s.blobCluster(ctx, nats, o.node)
-		if err != nil {
-			return err
-		}
-		svc, err := service.Open(blobsvc.New, &blobhost.Config{Common: common, Path: s.dir.Blobs(),
-			Extents: s.dir.Extents(), Features: features, ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged,
-			Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events,
-			EventLogged: o.wakeEvents, Subscribed: node.Subscribed, AccountChanged: o.accountChanged(),
-			Cluster: cluster, Archive: s.archiveOfBlobs()})
-		if err == nil {
-			o.blobs = blobs{svc, service.Get(svc)}
-		}
-		return err
-	})
-	start("Queue", func() error {
-		options, err := s.queueOptions(ctx, nats)
-		if err != nil {
-			return err
-		}
-		options.Archive = s.archiveOf("queues")
-		svc, err := service.Open(queuesvc.New, &queuehost.Config{Common: common, Path: s.dir.QueueState(),
-			Features: features, Store: options})
-		if err == nil {
-			o.queues = queues{svc, service.Get(svc)}
-		}
-		return err
-	})
-	// The closers are added here, not where each service is opened: the three goroutines would race for the list. After
-	// an error, the caller closes those that were opened.
-	err := g.Wait()
-	if o.tables.Service != nil {
-		o.closers = append(o.closers, o.tables.Close)
+	svc, err := service.Open(blobsvc.New, config)
+	if err == nil {
+		of.blobs = blobs{svc, service.Get(svc)}
 	}
-	if o.blobs.Service != nil {
-		o.closers = append(o.closers, o.blobs.Close)
+	return err
+}
+
+func (s *Server) openQueues(ctx context.Context, o *services, of *shard, common frontend.Common) error {
+	options, err := s.queueOptions(ctx, o.nats, of.Log("queues"))
+	if err != nil {
+		return err
 	}
-	if o.queues.Service != nil {
-		o.closers = append(o.closers, o.queues.Close)
+	options.Archive = s.archiveOf("queues")
+	svc, err := service.Open(queuesvc.New, &queuehost.Config{Common: common, Path: of.QueueState(), Features: features,
+		Store: options, Shard: of.Number})
+	if err == nil {
+		of.queues = queues{svc, service.Get(svc)}
 	}
 	return err
 }
@@ -337,13 +388,17 @@ func (o *services) accountChanged() func(name string, value []byte) {
 // startAccounts makes the process serve the accounts of the data folder. Before it no request is served, so that none
 // is answered as if they did not exist.
 func (s *Server) startAccounts(o *services) error {
-	records := state.NewAccountTable(o.blobs.State.Database())
+	records := state.NewAccountTable(o.shards[0].blobs.State.Database())
 	if o.accounts == nil {
 		return s.noteUnserved(o)
 	}
 	err := s.whenElected(context.Background(), func() error {
-		return o.accounts.Start(accounts.Store{Records: records, Follows: s.sharesBlobs(), Contents: o.contents(records),
-			Claim: o.blobs.State.Membership.Claim, Declare: o.blobs.DeclareScopes})
+		return o.accounts.Start(accounts.Store{Records: records, Follows: s.sharesBlobs(), Contents: o.contents(),
+			Namespace: func(account string) (hierarchical, known bool, err error) {
+				return o.of(wire.Blob, account).blobs.State.Accounts.Namespace(account)
+			},
+			Claim:   o.shards[0].blobs.State.Membership.Claim,
+			Declare: func(account string) error { return o.of(wire.Blob, account).blobs.DeclareScopes(account) }})
 	})
 	if err != nil {
 		return err
@@ -353,9 +408,13 @@ func (s *Server) startAccounts(o *services) error {
 }
 
 // contents are the data of accounts.
-func (o *services) contents(records state.AccountTable) accounts.Contents {
-	return &accounts.Services{Records: records, Blobs: o.blobs.Service, Queues: o.queues.Service, Tables: o.tables.Service,
-		EventLog: o.blobs.State.EventLog(), Events: o.events.Load}
+func (o *services) contents() accounts.Contents {
+	return &accounts.Services{Of: func(account string) accounts.Data {
+		blobs := o.of(wire.Blob, account).blobs
+		return accounts.Data{Records: state.NewAccountTable(blobs.State.Database()), Blobs: blobs.Service,
+			Queues: o.of(wire.Queue, account).queues.Service, Tables: o.of(wire.Table, account).tables.Service,
+			EventLog: blobs.State.EventLog()}
+	}, Events: o.events.Load}
 }
 
 // noteUnserved says that the data folder has accounts that are not served.
@@ -364,7 +423,7 @@ func (s *Server) noteUnserved(o *services) error {
 	if s.sharesBlobs() {
 		return nil
 	}
-	list, err := state.NewAccountTable(o.blobs.State.Database()).List("", "", 1)
+	list, err := state.NewAccountTable(o.shards[0].blobs.State.Database()).List("", "", 1)
 	if err == nil && len(list) > 0 {
 		s.config.Log.Warn("the data folder has accounts that were added while a server ran, and they are not served: set "+
 			"managed-accounts to serve them", "first", list[0].Name)

@@ -79,18 +79,19 @@ func (s *Server) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, 
 }
 
 func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix string) (int, error) {
+	of := o.of(svc, account)
 	switch svc {
 	case wire.Blob:
-		n, err := o.blobs.Reset(account, prefix)
+		n, err := of.blobs.Reset(account, prefix)
 		// With a prefix, the events of what is left are still to be delivered.
 		if m := o.events.Load(); m != nil && prefix == "" && err == nil {
 			err = m.Discard(account)
 		}
 		return n, err
 	case wire.Queue:
-		return o.queues.Reset(account, prefix)
+		return of.queues.Reset(account, prefix)
 	default:
-		return o.tables.Reset(account, prefix)
+		return of.tables.Reset(account, prefix)
 	}
 }
 
@@ -98,31 +99,42 @@ func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix 
 // counts and receipts. No request is served meanwhile: new requests wait, and ctx bounds the wait for those under way.
 // Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Save].
 func (s *Server) Save(ctx context.Context, name string, replace bool) error {
-	return s.closed(ctx, func(d *datadir.Dir) error { return d.Save(name, replace, checkCopy) })
+	return s.closed(ctx, func(d *datadir.Dir) error {
+		return d.Save(name, replace, func(path string) error { return checkCopy(path, d.Shards()) })
+	})
 }
 
 // checkCopy reads everything in a copy of a data folder, so that damage neither gets into a snapshot nor from a
 // snapshot into the place of the state.
-func checkCopy(path string) error {
+func checkCopy(path string, shards int) error {
+	for n := range shards {
+		if err := checkShard(datadir.ShardOf(path, n), filepath.Join(path, "queues")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkShard reads everything in a shard of a copy. logs is the folder with the logs of the queues of all shards.
+func checkShard(of datadir.Shard, logs string) error {
 	var damage error
 	note := func(err error) {
 		damage = cmp.Or(damage, err)
 	}
-	examine := func(name string, buckets []store.Bucket) {
-		err := store.Examine(filepath.Join(path, name), buckets, func(d *store.DamageError) { note(d) })
+	examine := func(path string, buckets []store.Bucket) {
+		err := store.Examine(path, buckets, func(d *store.DamageError) { note(d) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			note(err)
 		}
 	}
-	examine("tables.db", tablestate.Buckets())
-	examine("blobs.db", record.Buckets())
-	blobs := filepath.Join(path, "blobs.db")
-	if _, err := os.Stat(blobs); damage == nil && err == nil {
-		if _, err := offline.Check(blobs, filepath.Join(path, "extents"), offline.CheckOptions{Report: note}); err != nil {
+	examine(of.Tables(), tablestate.Buckets())
+	examine(of.Blobs(), record.Buckets())
+	if _, err := os.Stat(of.Blobs()); damage == nil && err == nil {
+		if _, err := offline.Check(of.Blobs(), of.Extents(), offline.CheckOptions{Report: note}); err != nil {
 			note(err)
 		}
 	}
-	queues, err := queuestate.OpenFolder(filepath.Join(path, "queues.db"), filepath.Join(path, "queues"),
+	queues, err := queuestate.OpenLog(of.QueueState(), logs, of.Log(queuestate.LogName),
 		func(d jetstreamfiles.Damage) {
 			note(fmt.Errorf("queues: %v", d)) // the copy was made after an orderly stop
 		})
@@ -132,7 +144,7 @@ func checkCopy(path string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		note(err)
 	}
-	note(encryption.CheckScopes(filepath.Join(path, datadir.ScopesFile)))
+	note(encryption.CheckScopes(of.EncryptionScopes()))
 	return damage
 }
 
@@ -143,10 +155,15 @@ func checkCopy(path string) error {
 func (s *Server) Restore(ctx context.Context, name string) error {
 	return s.closed(ctx, func(d *datadir.Dir) error {
 		return d.Restore(name, func(path string) error {
-			if err := checkCopy(path); err != nil {
+			if err := checkCopy(path, d.Shards()); err != nil {
 				return err
 			}
-			return tablestate.Fork(filepath.Join(path, "tables.db"), time.Now())
+			for n := range d.Shards() {
+				if err := tablestate.Fork(datadir.ShardOf(path, n).Tables(), time.Now()); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
 )
 
 const (
@@ -92,26 +93,39 @@ func (c *usageCollector) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
-	if n, err := open.tables.State.Size(); err == nil {
-		gauge(storageBytes, float64(n), "tables")
-	}
-	groups, updates := open.tables.State.Commits()
-	count(commitGroups, groups, "tables")
-	count(commitWrites, updates, "tables")
-	if u, err := open.blobs.State.Maintenance.Usage(); err == nil {
-		gauge(storageBytes, float64(u.Metadata), "blobs")
-		gauge(storageBytes, float64(u.Content), "content")
-		count(commitGroups, u.Groups, "blobs")
-		count(commitWrites, u.Updates, "blobs")
-		count(compactions, u.Compactions)
-		count(compactBytes, u.Freed, "freed")
-		count(compactBytes, u.Moved, "copied")
-	}
+	open.collectUsage(gauge, count)
 	if n, ok := c.s.space.Free(); ok {
 		gauge(diskFree, float64(n))
 	}
 	c.collectQueues(gauge)
 	c.collectEvents(gauge, count)
+}
+
+// collectUsage exports what the databases and the content of all shards use.
+func (o *services) collectUsage(gauge func(*prometheus.Desc, float64, ...string),
+	count func(*prometheus.Desc, int64, ...string)) {
+	var tables, groups, updates int64
+	var blobs maintain.Usage
+	for _, of := range o.shards {
+		n, err := of.tables.State.Size()
+		u, failed := of.blobs.State.Maintenance.Usage()
+		if err != nil || failed != nil {
+			return // a sum without a shard would look as if something had been deleted
+		}
+		g, w := of.tables.State.Commits()
+		tables, groups, updates = tables+n, groups+g, updates+w
+		blobs.Add(u)
+	}
+	gauge(storageBytes, float64(tables), "tables")
+	count(commitGroups, groups, "tables")
+	count(commitWrites, updates, "tables")
+	gauge(storageBytes, float64(blobs.Metadata), "blobs")
+	gauge(storageBytes, float64(blobs.Content), "content")
+	count(commitGroups, blobs.Groups, "blobs")
+	count(commitWrites, blobs.Updates, "blobs")
+	count(compactions, blobs.Compactions)
+	count(compactBytes, blobs.Freed, "freed")
+	count(compactBytes, blobs.Moved, "copied")
 }
 
 func (c *usageCollector) collectQueues(gauge func(*prometheus.Desc, float64, ...string)) {
@@ -146,7 +160,7 @@ func (c *usageCollector) renew() {
 	}
 	for _, account := range c.s.config.Accounts.Names() {
 		// Of thousands of accounts most have no queue, and a look costs less than a request.
-		if has, err := open.queues.HasQueues(account); err == nil && !has {
+		if has, err := open.of(wire.Queue, account).queues.HasQueues(account); err == nil && !has {
 			continue
 		}
 		client, err := azqueue.NewServiceClientWithNoCredential(c.s.InProcessURL(wire.Queue, account), options)
@@ -168,8 +182,10 @@ func (c *usageCollector) renew() {
 	if c.s.config.NATS.URL == "" {
 		c.bytes = folderSize(c.s.dir.Queues())
 	}
-	if n, err := open.queues.State.Database().Size(); err == nil {
-		c.bytes += n
+	for _, of := range open.shards {
+		if n, err := of.queues.State.Database().Size(); err == nil {
+			c.bytes += n
+		}
 	}
 }
 

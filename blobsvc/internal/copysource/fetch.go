@@ -3,6 +3,7 @@ package copysource
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
@@ -38,8 +41,17 @@ type Fetcher struct {
 	// Timeout is the time limit for a source's answer, and for each next 64 KiB of its content.
 	Timeout time.Duration
 	Log     *slog.Logger
-	web     *http.Client
+	// Shards serves the blobs of all shards of this server, of which only a part are in the state; nil without shards.
+	Shards http.Handler
+	web    *http.Client
 }
+
+// inShard begins the URL of a source that another shard of this server has. No client can write it: the URL that a
+// client sends begins with the name of a protocol.
+const inShard = "shard:"
+
+// InShard is the URL of a source that another shard of this server has.
+func InShard(address string) string { return inShard + address }
 
 // NewFetcher returns a fetcher. Timeout 0 is 30 seconds.
 func NewFetcher(policy *egress.Policy, timeout time.Duration, log *slog.Logger) *Fetcher {
@@ -55,6 +67,9 @@ type Source struct {
 	URL string
 	// Token is the Authorization header that the source wants, Intent its x-ms-file-request-intent; "" for none.
 	Token, Intent string
+	// Tags is a condition on the tags of the source, and Key the key of its content. They are for sources in this server.
+	Tags string
+	Key  *encryption.CustomerKey
 	// If must hold for the source.
 	If state.Conditions
 }
@@ -78,9 +93,23 @@ func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag st
 	if src.Intent != "" {
 		header.Set("X-Ms-File-Request-Intent", src.Intent)
 	}
+	if src.Tags != "" {
+		header.Set("X-Ms-If-Tags", src.Tags)
+		header.Set("X-Ms-Version", remoteVersion)
+	}
+	if src.Key != nil {
+		header.Set("X-Ms-Encryption-Key", base64.StdEncoding.EncodeToString(src.Key.Key))
+		header.Set("X-Ms-Encryption-Key-Sha256", base64.StdEncoding.EncodeToString([]byte(src.Key.SHA256)))
+		header.Set("X-Ms-Encryption-Algorithm", "AES256")
+		header.Set("X-Ms-Version", remoteVersion)
+	}
 	resp, err := f.ask(ctx, src.URL, header)
 	if err != nil {
 		return b, err
+	}
+	if src.Tags != "" && resp.StatusCode == http.StatusPreconditionFailed {
+		_ = resp.Body.Close()
+		return b, &state.SourceError{Err: state.ErrTagCondition}
 	}
 	b = state.SourceContent{ReadCloser: resp.Body, ETag: resp.Header.Get("ETag")}
 	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
@@ -98,7 +127,13 @@ func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag st
 // ask sends one request to a source. The caller closes the response's body. Reading it fails if the source stalls.
 func (f *Fetcher) ask(ctx context.Context, address string, header http.Header) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	resp, err := f.Egress.Fetch(ctx, f.web, address, header)
+	var resp *http.Response
+	var err error
+	if at, ok := strings.CutPrefix(address, inShard); ok {
+		resp, err = f.askShard(ctx, at, header)
+	} else {
+		resp, err = f.Egress.Fetch(ctx, f.web, address, header)
+	}
 	if err != nil {
 		cancel()
 		if errors.Is(err, egress.ErrRefused) {
@@ -113,6 +148,20 @@ func (f *Fetcher) ask(ctx context.Context, address string, header http.Header) (
 	}
 	resp.Body = newStallTimeoutReader(resp.Body, f.Timeout, cancel)
 	return resp, nil
+}
+
+// askShard is ask for a source in another shard of this server, which checks its caller as it checks a client.
+func (f *Fetcher) askShard(ctx context.Context, address string, header http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil || f.Shards == nil { // a folder with shards was opened as one without
+		return nil, egress.ErrRefused
+	}
+	r.Header = header
+	if r.URL.Scheme == "https" {
+		r.TLS = &tls.ConnectionState{HandshakeComplete: true}
+	}
+	inside := inproc.Transport{Handlers: map[string]http.Handler{r.URL.Host: f.Shards}}
+	return inside.RoundTrip(r)
 }
 
 func hostOf(address string) string {

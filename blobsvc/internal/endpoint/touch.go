@@ -13,6 +13,8 @@ type Source struct {
 	// Call is a request for the path by the caller who may use it: the caller of the request, or that of a token of the
 	// path's own. Nil is a path of another service.
 	*Call
+	// Elsewhere is set for a blob of this server that another shard has.
+	Elsewhere bool
 	// Query is what followed the path in the header.
 	Query string
 	// Refused, if set, makes the answer to a caller who may not use the path of an error.

@@ -184,29 +184,16 @@ func (r *Request) parse(o Options) error {
 		// A version after the newest known one is served as that; the answer repeats the text that was sent.
 		r.Version, r.VersionHeader = min(version, LatestVersion()), v
 	}
-	uri := r.HTTP.RequestURI
-	if uri == "" { // a request of this process, not read from a connection
-		uri = r.HTTP.URL.RequestURI()
+	path, rawQuery, err := target(r.HTTP)
+	if err != nil {
+		return err
 	}
-	if !strings.HasPrefix(uri, "/") { // absolute form, as sent to a proxy
-		_, rest, found := strings.Cut(uri, "://")
-		slash := strings.IndexByte(rest, '/')
-		if !found || slash < 0 {
-			return ErrInvalidURI
-		}
-		uri = rest[slash:]
-	}
-	if len(uri) > MaxURI {
-		return ErrInvalidURI
-	}
-	path, rawQuery, _ := strings.Cut(uri, "?")
 	// Signatures cover the path as it was sent. RawPath, which is what the services read, is resolved below.
 	r.URIPath = path
 	if err := r.locate(path, o.PathStyle); err != nil {
 		return err
 	}
 	if r.Service != Table { // whose paths have keys in quotes
-		var err error
 		if r.RawPath, err = ResolvePath(r.RawPath); err != nil {
 			return err
 		}

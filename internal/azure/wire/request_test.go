@@ -252,6 +252,10 @@ func FuzzParse(f *testing.F) {
 		if err == nil && (!AccountName(r.Account) || r.RawPath != "" && r.RawPath[0] != '/') {
 			t.Fatalf("account %q, path %q", r.Account, r.RawPath)
 		}
+		// The shard of a request is chosen by AccountOf before it is parsed.
+		if account, ok := AccountOf(Blob, hr, Options{}); err == nil && (!ok || account != r.Account) {
+			t.Fatalf("account %q before the request is parsed, and %q then", account, r.Account)
+		}
 	})
 }
 

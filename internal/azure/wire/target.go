@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 )
@@ -9,40 +10,82 @@ import (
 // secondarySuffix marks the read-only secondary endpoint in an account's host or path segment.
 const secondarySuffix = "-secondary"
 
-// locate splits the address into account and resource path. There are two forms: host style,
-// account.blob.example:10000/container, as on Azure, and path style, 127.0.0.1:10000/account/container, as in the
-// storage emulators.
-func (r *Request) locate(path string, pathStyle bool) error {
-	scheme := "http://"
-	if r.HTTP.TLS != nil {
-		scheme = "https://"
+// target returns the path and the query of a request as sent.
+func target(hr *http.Request) (path, rawQuery string, err error) {
+	uri := hr.RequestURI
+	if uri == "" { // a request of this process, not read from a connection
+		uri = hr.URL.RequestURI()
 	}
-	// A host that names an account goes first: the whole path is then that of the resource.
-	if account, ok := hostAccount(r.HTTP.Host, r.Service); ok && !pathStyle {
-		r.Base, r.ByHost = scheme+r.HTTP.Host, true
-		r.setAccount(account)
-		r.RawPath = path
-		if r.RawPath == "/" {
-			r.RawPath = ""
+	if !strings.HasPrefix(uri, "/") { // absolute form, as sent to a proxy
+		_, rest, found := strings.Cut(uri, "://")
+		slash := strings.IndexByte(rest, '/')
+		if !found || slash < 0 {
+			return "", "", ErrInvalidURI
 		}
-		return nil
+		uri = rest[slash:]
 	}
-	if len(path) < 2 || path[0] != '/' {
-		return ErrInvalidURI
+	if len(uri) > MaxURI {
+		return "", "", ErrInvalidURI
 	}
-	account := path[1:]
-	if i := strings.IndexByte(account, '/'); i >= 0 {
-		account, r.RawPath = account[:i], account[i:]
+	path, rawQuery, _ = strings.Cut(uri, "?")
+	return path, rawQuery, nil
+}
+
+// AccountOf returns the account that [Parse] finds in a request to a service, without "-secondary", and parses nothing
+// else: it is for what has to know the account before the request is parsed. ok is false if Parse would not find one.
+func AccountOf(svc Service, hr *http.Request, o Options) (account string, ok bool) {
+	path, _, err := target(hr)
+	if err != nil {
+		return "", false
 	}
-	if r.RawPath == "/" {
+	at, err := split(svc, hr.Host, path, o.PathStyle)
+	return strings.TrimSuffix(at.account, secondarySuffix), err == nil
+}
+
+// locate splits the address into account and resource path.
+func (r *Request) locate(path string, pathStyle bool) error {
+	at, err := split(r.Service, r.HTTP.Host, path, pathStyle)
+	if err != nil {
+		return err
+	}
+	r.Base = "http://" + r.HTTP.Host
+	if r.HTTP.TLS != nil {
+		r.Base = "https://" + r.HTTP.Host
+	}
+	if r.ByHost = at.byHost; !at.byHost {
+		r.Base += "/" + at.account
+	}
+	if r.RawPath = at.path; r.RawPath == "/" {
 		r.RawPath = ""
 	}
-	if !AccountName(strings.TrimSuffix(account, secondarySuffix)) {
-		return ErrInvalidURI
-	}
-	r.Base = scheme + r.HTTP.Host + "/" + account
-	r.setAccount(account)
+	r.setAccount(at.account)
 	return nil
+}
+
+// place is an address in its parts: the account, with "-secondary" if that was asked for, and the path below it.
+type place struct {
+	account, path string
+	byHost        bool
+}
+
+// split finds the account of an address. There are two forms: host style, account.blob.example:10000/container, as on
+// Azure, and path style, 127.0.0.1:10000/account/container, as in the storage emulators.
+func split(svc Service, host, path string, pathStyle bool) (at place, err error) {
+	// A host that names an account goes first: the whole path is then that of the resource.
+	if account, ok := hostAccount(host, svc); ok && !pathStyle {
+		return place{account, path, true}, nil
+	}
+	if len(path) < 2 || path[0] != '/' {
+		return at, ErrInvalidURI
+	}
+	at.account = path[1:]
+	if i := strings.IndexByte(at.account, '/'); i >= 0 {
+		at.account, at.path = at.account[:i], at.account[i:]
+	}
+	if !AccountName(strings.TrimSuffix(at.account, secondarySuffix)) {
+		return at, ErrInvalidURI
+	}
+	return at, nil
 }
 
 func (r *Request) setAccount(s string) {

@@ -121,7 +121,7 @@ func (m *Manager) check(stored auth.StoredAccount) (*accountprops.Blob, error) {
 // checkNamespace returns an error if an account has containers of the other kind: of a configured account that is
 // added now with its keys, for example.
 func (m *Manager) checkNamespace(name string, hierarchical bool) error {
-	is, known, err := m.store.Records.Namespace(name)
+	is, known, err := m.store.Namespace(name)
 	if err == nil && known && is != hierarchical {
 		err = fmt.Errorf("%w: hierarchical-namespace would be %v, and the containers of the account were created with %v: "+
 			"it is fixed once an account has a container", ErrInvalid, hierarchical, is)

@@ -16,6 +16,15 @@ type resetter interface {
 
 // Services are the data of accounts in the three services. All fields are required.
 type Services struct {
+	// Of returns what has the data of an account: the services of its shards.
+	Of func(account string) Data
+	// Events returns what delivers events, nil if nothing does in this process.
+	Events func() *events.Manager
+}
+
+// Data is what has the data of an account.
+type Data struct {
+	// Records are those of the database with the containers of the account. That of the account itself is in shard 0.
 	Records blob.AccountTable
 	Blobs   resetter
 	Queues  interface {
@@ -27,19 +36,18 @@ type Services struct {
 		HasTables(account string) (bool, error)
 	}
 	EventLog *eventlog.Log
-	// Events returns what delivers events, nil if nothing does in this process.
-	Events func() *events.Manager
 }
 
 // Has implements Contents.
 func (s *Services) Has(account string) (string, error) {
-	if has, err := s.Records.HasContainers(account); err != nil || has {
+	of := s.Of(account)
+	if has, err := of.Records.HasContainers(account); err != nil || has {
 		return "containers", err
 	}
-	if has, err := s.Queues.HasQueues(account); err != nil || has {
+	if has, err := of.Queues.HasQueues(account); err != nil || has {
 		return "queues", err
 	}
-	if has, err := s.Tables.HasTables(account); err != nil || has {
+	if has, err := of.Tables.HasTables(account); err != nil || has {
 		return "tables", err
 	}
 	return "", nil
@@ -51,18 +59,20 @@ func (s *Services) Delete(_ context.Context, account string) error {
 	if err := s.unsubscribe(account); err != nil {
 		return err
 	}
-	_, blobs := s.Blobs.Reset(account, "")
-	_, queues := s.Queues.Reset(account, "")
-	_, tables := s.Tables.Reset(account, "")
+	of := s.Of(account)
+	_, blobs := of.Blobs.Reset(account, "")
+	_, queues := of.Queues.Reset(account, "")
+	_, tables := of.Tables.Reset(account, "")
 	if err := errors.Join(blobs, queues, tables); err != nil {
 		return err
 	}
-	return s.Records.Forget(account)
+	return of.Records.Forget(account)
 }
 
 // unsubscribe removes the event subscriptions of an account, also if no events are delivered.
 func (s *Services) unsubscribe(account string) error {
-	list, err := s.EventLog.List()
+	log := s.Of(account).EventLog
+	list, err := log.List()
 	if err != nil {
 		return err
 	}
@@ -76,7 +86,7 @@ func (s *Services) unsubscribe(account string) error {
 		}
 		// The manager of another node may have it, or there may be none.
 		if manager == nil || errors.Is(err, events.ErrNotFound) {
-			err = s.EventLog.Unsubscribe(sub.Account, sub.Name)
+			err = log.Unsubscribe(sub.Account, sub.Name)
 		}
 		if err != nil && !errors.Is(err, eventlog.ErrSubscriptionNotFound) {
 			return err

@@ -42,6 +42,8 @@ type Store struct {
 	Follows bool
 	// Contents are the data of accounts.
 	Contents Contents
+	// Namespace reports whether an account has containers, and then whether they are trees.
+	Namespace func(account string) (hierarchical, known bool, err error)
 	// Claim reports whether this process ends the accounts that were removed; of a cluster one node does.
 	Claim func(now time.Time) (bool, error)
 	// Declare creates the keys of an account's encryption scopes that have none.

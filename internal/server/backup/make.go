@@ -82,7 +82,7 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 	if err != nil {
 		return r, err
 	}
-	m := &maker{place: p, o: o, known: map[string]bool{}, had: map[extent.Window]Content{}}
+	m := &maker{place: p, o: o, known: map[string]bool{}, had: map[shardWindow]Content{}}
 	all := map[string]*Manifest{}
 	for _, name := range names {
 		if all[name], err = read(ctx, p, name); err != nil {
@@ -98,10 +98,12 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 	if len(names) > 0 {
 		newest := all[names[len(names)-1]]
 		held.Origin = newest.Origin
-		for _, c := range newest.Contents {
-			if m.known[c.Piece.name()] {
-				held.Windows = append(held.Windows, HeldWindow{c.Window, c.Ranges})
-				m.had[c.Window] = c
+		for shard, part := range newest.parts() {
+			for _, c := range part.Contents {
+				if m.known[c.Piece.name()] {
+					held.Windows = append(held.Windows, HeldWindow{c.Window, c.Ranges, shard})
+					m.had[shardWindow{shard, c.Window}] = c
+				}
 			}
 		}
 	}
@@ -110,7 +112,7 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 		return r, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	m.list = &Manifest{Time: o.Now().UTC(), Info: source.Info(), Databases: map[string][]Piece{}}
+	m.list = &Manifest{Time: o.Now().UTC(), Info: source.Info()}
 	// The same window of another origin is other content. Nothing that the newest backup has may stand for it.
 	if held.Origin == "" || held.Origin != m.list.Origin {
 		clear(m.had)
@@ -128,7 +130,7 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 	}
 	// The list is written after all of its pieces, and makes the backup. Pieces without a list belong to no backup, and
 	// a later Make uses or removes them.
-	text, err := sumfile.Encode(manifestKind, Format, m.list)
+	text, err := sumfile.Encode(manifestKind, m.list.format(), m.list)
 	if err == nil {
 		err = p.Put(ctx, listFolder+m.list.Name, text)
 	}
@@ -149,12 +151,18 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 	return r, nil
 }
 
+// shardWindow is a window of the content of a shard.
+type shardWindow struct {
+	shard  int
+	window extent.Window
+}
+
 // maker is one Make.
 type maker struct {
 	place Place
 	o     Options
 	list  *Manifest
-	had   map[extent.Window]Content // of the newest backup of the same origin
+	had   map[shardWindow]Content // of the newest backup of the same origin
 
 	mu            sync.Mutex      // guards what follows
 	known         map[string]bool // by the names of their files
@@ -169,9 +177,29 @@ func (m *maker) read(ctx context.Context, s Source) error {
 }
 
 func (m *maker) readAll(ctx context.Context, s Source, writes *errgroup.Group) error {
+	for n := range m.list.shards() {
+		part := &m.list.Part
+		if n > 0 {
+			part = &Part{}
+			m.list.Shards = append(m.list.Shards, part)
+		}
+		of, err := shardOf(s, n)
+		if err == nil {
+			err = m.readShard(ctx, n, part, of, writes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readShard reads one shard into its part of the list.
+func (m *maker) readShard(ctx context.Context, shard int, list *Part, s Source, writes *errgroup.Group) error {
+	list.Databases = map[string][]Piece{}
 	for _, name := range Databases {
 		err := s.Database(ctx, name, func(part []byte) error {
-			m.list.Databases[name] = append(m.list.Databases[name], m.put(ctx, writes, part))
+			list.Databases[name] = append(list.Databases[name], m.put(ctx, writes, part))
 			return ctx.Err()
 		})
 		if err != nil {
@@ -184,11 +212,11 @@ func (m *maker) readAll(ctx context.Context, s Source, writes *errgroup.Group) e
 	}
 	if keys != nil {
 		piece := m.put(ctx, writes, keys)
-		m.list.Keys = &piece
+		list.Keys = &piece
 	}
-	held := func(w extent.Window) []extent.Range { return m.had[w].Ranges }
+	held := func(w extent.Window) []extent.Range { return m.had[shardWindow{shard, w}].Ranges }
 	return s.Contents(ctx, held, func(c extent.Content) error {
-		out := Content{Window: c.Window, Ranges: c.Ranges, Piece: m.had[c.Window].Piece}
+		out := Content{Window: c.Window, Ranges: c.Ranges, Piece: m.had[shardWindow{shard, c.Window}].Piece}
 		switch {
 		case c.Records != nil:
 			out.Piece = m.put(ctx, writes, c.Records)
@@ -197,7 +225,7 @@ func (m *maker) readAll(ctx context.Context, s Source, writes *errgroup.Group) e
 		default:
 			m.list.Bytes += out.Piece.Size
 		}
-		m.list.Contents = append(m.list.Contents, out)
+		list.Contents = append(list.Contents, out)
 		return ctx.Err()
 	})
 }

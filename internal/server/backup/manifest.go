@@ -15,6 +15,10 @@ import (
 // Format is the version of the files of a place.
 const Format = 1
 
+// formatShards is the version of the list of a backup with more than one shard: a release that knows no shards would
+// restore the first one alone.
+const formatShards = 2
+
 const (
 	markName     = "lazuli-backups"
 	markKind     = "lazuli backups, format"
@@ -46,15 +50,33 @@ type Manifest struct {
 	// Time is the moment of the state.
 	Time time.Time `json:"time"`
 	Info
+	Part
+	// Shards are the parts of the shards from number 1 on; the part above is that of shard 0.
+	Shards []*Part `json:"shards,omitempty"`
+	// Bytes is the size of all pieces, New that of the pieces that no earlier backup had.
+	Bytes int64 `json:"bytes"`
+	New   int64 `json:"new"`
+}
+
+// Part is what a backup has of a shard.
+type Part struct {
 	// Databases are the pieces of the databases, in order, by their names.
 	Databases map[string][]Piece `json:"databases"`
 	// Keys is the piece with the keys of encryption scopes, if there are any.
 	Keys *Piece `json:"keys,omitempty"`
 	// Contents are the pieces with the content of blobs.
 	Contents []Content `json:"contents"`
-	// Bytes is the size of all pieces, New that of the pieces that no earlier backup had.
-	Bytes int64 `json:"bytes"`
-	New   int64 `json:"new"`
+}
+
+// parts are the parts of all shards, by their numbers.
+func (m *Manifest) parts() []*Part { return append([]*Part{&m.Part}, m.Shards...) }
+
+// format is the version in which the list is written.
+func (m *Manifest) format() int {
+	if len(m.Shards) > 0 {
+		return formatShards
+	}
+	return Format
 }
 
 // Piece is a file that several backups may share.
@@ -75,22 +97,27 @@ type Content struct {
 
 // pieces calls fn with each piece.
 func (m *Manifest) pieces(fn func(Piece)) {
-	for _, name := range Databases {
-		for _, p := range m.Databases[name] {
-			fn(p)
+	for _, part := range m.parts() {
+		for _, name := range Databases {
+			for _, p := range part.Databases[name] {
+				fn(p)
+			}
 		}
-	}
-	if m.Keys != nil {
-		fn(*m.Keys)
-	}
-	for i := range m.Contents {
-		fn(m.Contents[i].Piece)
+		if part.Keys != nil {
+			fn(*part.Keys)
+		}
+		for i := range part.Contents {
+			fn(part.Contents[i].Piece)
+		}
 	}
 }
 
-// valid reports whether the names of all pieces are sums.
+// valid reports whether there is a part for each shard, and the names of all pieces are sums.
 func (m *Manifest) valid() bool {
-	ok := true
+	ok := len(m.Shards) == m.shards()-1 && !slices.Contains(m.Shards, nil)
+	if !ok {
+		return false
+	}
 	m.pieces(func(p Piece) { ok = ok && len(p.Sum) == 64 && strings.Trim(p.Sum, "0123456789abcdef") == "" })
 	return ok
 }
@@ -136,7 +163,7 @@ func read(ctx context.Context, p Place, name string) (*Manifest, error) {
 		return nil, err
 	}
 	m := &Manifest{}
-	if err := sumfile.Decode(text, manifestKind, Format, m); err != nil {
+	if err := sumfile.Decode(text, manifestKind, formatShards, m); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
 	}
 	if !m.valid() {

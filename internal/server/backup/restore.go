@@ -26,6 +26,20 @@ var pointRestored = fault.Declare("backup/restored")
 // Fill writes a source into a new data folder, that of a server alone. now is the time at which positions in the logs
 // of changes become unknown.
 func Fill(ctx context.Context, d *datadir.Dir, s Source, now time.Time) error {
+	for n := range d.Shards() {
+		of, err := shardOf(s, n)
+		if err == nil {
+			err = fillShard(ctx, d.Shard(n), of, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillShard writes a shard of a source.
+func fillShard(ctx context.Context, d datadir.Shard, s Source, now time.Time) error {
 	for _, name := range Databases {
 		path, buckets := files(d, name)
 		err := store.Create(path, buckets, func(emit func([]byte) error) error { return s.Database(ctx, name, emit) })
@@ -49,8 +63,8 @@ func Fill(ctx context.Context, d *datadir.Dir, s Source, now time.Time) error {
 	return errors.Join(tablestate.Fork(d.Tables(), now), blobstate.Adopt(d.Blobs(), d.Extents(), d.EncryptionScopes()))
 }
 
-// files returns the path and the buckets of a database of a data folder.
-func files(d *datadir.Dir, name string) (string, []store.Bucket) {
+// files returns the path and the buckets of a database of a shard.
+func files(d datadir.Shard, name string) (string, []store.Bucket) {
 	switch name {
 	case "tables":
 		return d.Tables(), tablestate.Buckets()
@@ -115,7 +129,7 @@ func Check(ctx context.Context, p Place, m *Manifest, o RestoreOptions) error {
 
 // fill makes and checks the data folder at path.
 func fill(ctx context.Context, s Source, path string, o RestoreOptions) error {
-	d, err := datadir.Open(path)
+	d, err := datadir.Create(path, s.Info().Map)
 	if err != nil {
 		return err
 	}
@@ -154,14 +168,36 @@ type stored struct {
 	read     int64
 }
 
-var _ Source = (*stored)(nil)
+var _ Sharded = (*stored)(nil)
+
+// storedShard is a shard of a backup.
+type storedShard struct {
+	*stored
+	part *Part
+}
+
+// Shard implements [Sharded].
+func (s *stored) Shard(number int) Source { return storedShard{s, s.list.Shards[number-1]} }
 
 func (s *stored) Info() Info { return s.list.Info }
 
 func (s *stored) Close() error { return nil }
 
 func (s *stored) Database(ctx context.Context, name string, emit func([]byte) error) error {
-	for _, piece := range s.list.Databases[name] {
+	return storedShard{s, &s.list.Part}.Database(ctx, name, emit)
+}
+
+func (s *stored) Keys(ctx context.Context) ([]byte, error) {
+	return storedShard{s, &s.list.Part}.Keys(ctx)
+}
+
+func (s *stored) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
+	emit func(extent.Content) error) error {
+	return storedShard{s, &s.list.Part}.Contents(ctx, held, emit)
+}
+
+func (s storedShard) Database(ctx context.Context, name string, emit func([]byte) error) error {
+	for _, piece := range s.part.Databases[name] {
 		content, err := s.get(ctx, piece)
 		if err == nil {
 			err = emit(content)
@@ -173,16 +209,16 @@ func (s *stored) Database(ctx context.Context, name string, emit func([]byte) er
 	return nil
 }
 
-func (s *stored) Keys(ctx context.Context) ([]byte, error) {
-	if s.list.Keys == nil {
+func (s storedShard) Keys(ctx context.Context) ([]byte, error) {
+	if s.part.Keys == nil {
 		return nil, nil
 	}
-	return s.get(ctx, *s.list.Keys)
+	return s.get(ctx, *s.part.Keys)
 }
 
-func (s *stored) Contents(ctx context.Context, _ func(extent.Window) []extent.Range,
+func (s storedShard) Contents(ctx context.Context, _ func(extent.Window) []extent.Range,
 	emit func(extent.Content) error) error {
-	for _, c := range s.list.Contents {
+	for _, c := range s.part.Contents {
 		records, err := s.get(ctx, c.Piece)
 		if err == nil {
 			err = emit(extent.Content{Window: c.Window, Ranges: c.Ranges, Records: records})

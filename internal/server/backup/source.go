@@ -2,9 +2,11 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // Databases are the names of the databases that a [Source] has, in the order in which they are read.
@@ -17,8 +19,18 @@ type Info struct {
 	Origin string `json:"origin"`
 	// Release is the release of the server.
 	Release string `json:"release"`
+	// Map says which account is in which shard; nil for one shard.
+	Map *shardmap.Map `json:"map,omitempty"`
 	// Log is where the moment is in an archive of the log; nil without one.
 	Log *LogPosition `json:"log,omitempty"`
+}
+
+// shards is the number of shards.
+func (i *Info) shards() int {
+	if i.Map == nil {
+		return 1
+	}
+	return i.Map.Shards()
 }
 
 // LogPosition is a moment in an archive of the log, see package archive.
@@ -45,4 +57,24 @@ type Source interface {
 	Contents(ctx context.Context, held func(extent.Window) []extent.Range, emit func(extent.Content) error) error
 	// Close ends the use of the source.
 	Close() error
+}
+
+// Sharded is a [Source] with more than one shard, as its Info says. Its own methods give shard 0; the others follow in
+// their order.
+type Sharded interface {
+	Source
+	// Shard gives another shard. Close of the source closes it.
+	Shard(number int) Source
+}
+
+// shardOf returns a shard of a source.
+func shardOf(s Source, number int) (Source, error) {
+	if number == 0 {
+		return s, nil
+	}
+	all, ok := s.(Sharded)
+	if !ok {
+		return nil, errors.New("the source of the backup has only one of its shards")
+	}
+	return all.Shard(number), nil
 }

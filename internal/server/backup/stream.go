@@ -28,6 +28,7 @@ const (
 type item struct {
 	Kind     string `json:"kind"`
 	Database string `json:"database,omitempty"`
+	Shard    int    `json:"shard,omitempty"`
 	Info     *Info  `json:"info,omitempty"`
 	// Window and Ranges are those of content. Held means that the ranges are those that the caller has.
 	Window *extent.Window `json:"window,omitempty"`
@@ -47,6 +48,7 @@ type Held struct {
 type HeldWindow struct {
 	extent.Window
 	Ranges []extent.Range `json:"ranges"`
+	Shard  int            `json:"shard,omitempty"`
 }
 
 // Send writes a source as a stream. After an error of the source, the stream ends with it.
@@ -76,12 +78,32 @@ func sendAll(ctx context.Context, s Source, held Held, send func(item, []byte) e
 	if err := send(item{Kind: itemInfo, Info: &info}, nil); err != nil {
 		return err
 	}
-	have := map[extent.Window][]extent.Range{}
+	have := map[shardWindow][]extent.Range{}
 	if held.Origin != "" && held.Origin == info.Origin {
 		for _, w := range held.Windows {
-			have[w.Window] = w.Ranges
+			have[shardWindow{w.Shard, w.Window}] = w.Ranges
 		}
 	}
+	for n := range info.shards() {
+		of, err := shardOf(s, n)
+		if err != nil {
+			return err
+		}
+		toShard := func(i item, content []byte) error {
+			i.Shard = n
+			return send(i, content)
+		}
+		held := func(w extent.Window) []extent.Range { return have[shardWindow{n, w}] }
+		if err := sendShard(ctx, of, held, toShard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendShard sends one shard.
+func sendShard(ctx context.Context, s Source, held func(extent.Window) []extent.Range,
+	send func(item, []byte) error) error {
 	for _, name := range Databases {
 		if err := s.Database(ctx, name, func(part []byte) error {
 			return send(item{Kind: itemPart, Database: name}, part)
@@ -96,7 +118,7 @@ func sendAll(ctx context.Context, s Source, held Held, send func(item, []byte) e
 	if err != nil {
 		return err
 	}
-	return s.Contents(ctx, func(w extent.Window) []extent.Range { return have[w] }, func(c extent.Content) error {
+	return s.Contents(ctx, held, func(c extent.Content) error {
 		return send(item{Kind: itemContent, Window: &c.Window, Ranges: c.Ranges, Held: c.Records == nil}, c.Records)
 	})
 }
@@ -109,7 +131,13 @@ type received struct {
 	next item // its content has not been read
 }
 
-var _ Source = (*received)(nil)
+var _ Sharded = (*received)(nil)
+
+// receivedShard is a shard of a stream.
+type receivedShard struct {
+	*received
+	number int
+}
 
 // ErrBroken means that a stream ended before it was complete.
 var ErrBroken = errors.New("the connection to the server ended before the backup was complete")
@@ -164,8 +192,22 @@ func (s *received) content() ([]byte, error) {
 
 func (s *received) Info() Info { return s.info }
 
-func (s *received) Database(_ context.Context, name string, emit func([]byte) error) error {
-	for s.next.Kind == itemPart && s.next.Database == name {
+// Shard implements [Sharded].
+func (s *received) Shard(number int) Source { return receivedShard{s, number} }
+
+func (s *received) Database(ctx context.Context, name string, emit func([]byte) error) error {
+	return receivedShard{s, 0}.Database(ctx, name, emit)
+}
+
+func (s *received) Keys(ctx context.Context) ([]byte, error) { return receivedShard{s, 0}.Keys(ctx) }
+
+func (s *received) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
+	emit func(extent.Content) error) error {
+	return receivedShard{s, 0}.Contents(ctx, held, emit)
+}
+
+func (s receivedShard) Database(_ context.Context, name string, emit func([]byte) error) error {
+	for s.next.Kind == itemPart && s.next.Database == name && s.next.Shard == s.number {
 		part, err := s.content()
 		if err == nil {
 			err = emit(part)
@@ -177,16 +219,16 @@ func (s *received) Database(_ context.Context, name string, emit func([]byte) er
 	return nil
 }
 
-func (s *received) Keys(context.Context) ([]byte, error) {
-	if s.next.Kind != itemKeys {
+func (s receivedShard) Keys(context.Context) ([]byte, error) {
+	if s.next.Kind != itemKeys || s.next.Shard != s.number {
 		return nil, nil
 	}
 	return s.content()
 }
 
-func (s *received) Contents(_ context.Context, _ func(extent.Window) []extent.Range,
+func (s receivedShard) Contents(_ context.Context, _ func(extent.Window) []extent.Range,
 	emit func(extent.Content) error) error {
-	for s.next.Kind == itemContent && s.next.Window != nil {
+	for s.next.Kind == itemContent && s.next.Window != nil && s.next.Shard == s.number {
 		i := s.next
 		records, err := s.content()
 		if err != nil {
@@ -199,7 +241,9 @@ func (s *received) Contents(_ context.Context, _ func(extent.Window) []extent.Ra
 			return err
 		}
 	}
-	if s.next.Kind != itemComplete {
+	// What follows the last shard is the end, and what follows another one is the next shard.
+	last := s.number == s.info.shards()-1
+	if last && s.next.Kind != itemComplete || !last && s.next.Kind != itemComplete && s.next.Shard != s.number+1 {
 		return fmt.Errorf("%w: %q follows", ErrBroken, s.next.Kind)
 	}
 	return nil

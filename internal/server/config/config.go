@@ -109,6 +109,9 @@ type Config struct {
 	InMemory bool
 	// Durability is the time at which a write is acknowledged. It does not matter with InMemory.
 	Durability Durability
+	// Shards is the number of shards of the data folder, which is fixed when it is made; 0 is what the folder has, and one
+	// for a new folder.
+	Shards int
 
 	// Services are the names of the services that are served; nil is all three.
 	Services []string
@@ -329,6 +332,9 @@ func (c *Config) validate() error {
 	if err := c.validateArchive(); err != nil {
 		return err
 	}
+	if err := c.validateShards(); err != nil {
+		return err
+	}
 	switch {
 	case (c.NATS.Tables() || c.NATS.Blobs()) && c.Durability == Relaxed:
 		return errors.New("replicated tables and blobs have no relaxed durability: it cannot be used with table or blob " +
@@ -338,6 +344,27 @@ func (c *Config) validate() error {
 			"nats-services")
 	}
 	return c.NATS.validate()
+}
+
+// validateShards refuses what works with one shard alone.
+func (c *Config) validateShards() error {
+	name := ""
+	switch {
+	case c.Shards <= 1:
+		return nil
+	case c.InMemory:
+		name = "in-memory"
+	case c.Cluster.Enabled():
+		name = "cluster-node"
+	case c.NATS.URL != "":
+		name = "nats-url"
+	case c.Archive.To != "":
+		name = "archive"
+	default:
+		return nil
+	}
+	return fmt.Errorf("shards %d cannot be used with %s: more than one shard works for a server alone with a data folder",
+		c.Shards, name)
 }
 
 // Dashboard reports whether the admin listener serves the dashboard.

@@ -86,7 +86,7 @@ func TestPrecedence(t *testing.T) {
 // Every option is set by flag, variable and file alike, and reads back as it was set.
 func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
-		"location": "somewhere", "services": "blob,table", "durability": "relaxed", "accounts": "abc:a2V5",
+		"location": "somewhere", "services": "blob,table", "durability": "relaxed", "shards": "4", "accounts": "abc:a2V5",
 		"admin-allow-host": "a.example,b", "function-host": "127.0.0.1:7072,[::1]:7073",
 		"admin-ui": "read-only", "nats-listen": "127.0.0.1:4222",
 		"durable-listen": "127.0.0.1:5001", "durable-hubs": "one,two",

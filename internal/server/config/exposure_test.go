@@ -38,7 +38,7 @@ var opens = map[string]string{
 	"archive-spool": "", "archive-every": "",
 	"archive-key-file": "", "archive-connection-string": "",
 
-	"location": "", "in-memory": "", "seed": "", "durability": "", "max-connections": "", "max-requests": "",
+	"location": "", "in-memory": "", "seed": "", "durability": "", "shards": "", "max-connections": "", "max-requests": "",
 	"shutdown-timeout": "", "silent": "", "log-level": "", "log-format": "",
 	"log-file": "", "debug": "",
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // option is one row of the table: a thing that can be set.
@@ -56,6 +57,9 @@ var groups = []group{
 				return oneOf(s, string(Sync), string(Relaxed))
 			},
 			get: func(c *Config) string { return string(c.Durability) }},
+		number("shards", "Number of parts of a new data folder that serve different accounts independently of each other, up to "+
+			"64; it is fixed when the folder is made. 0 is what the folder has, and one for a new folder", 0, shardmap.Max,
+			func(c *Config) *int { return &c.Shards }),
 	}},
 	{"Listeners", []option{
 		words("services", "Services that are served: some of blob, queue and table",

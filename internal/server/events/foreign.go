@@ -14,8 +14,27 @@ import (
 // changeTypes are the types of events of queues and tables. A subscription gets those that it names.
 var changeTypes = append(slices.Clone(changes.QueueTypes), changes.TableTypes...)
 
-// changeLog stores the events of queues and tables in the event log. It implements [changes.Log].
-type changeLog struct{ log *eventlog.Log }
+// changeLog stores the events of queues and tables in the event log of their account. It implements [changes.Log].
+type changeLog struct{ logs Logs }
+
+// Logs are the event logs of a server: one for each shard of its blobs.
+type Logs struct {
+	All []*eventlog.Log
+	// Of returns the log with the events of all services of an account, and with its subscriptions.
+	Of func(account string) *eventlog.Log
+}
+
+// list returns the subscriptions of all logs.
+func (l Logs) list() (list []eventlog.Subscription, err error) {
+	for _, log := range l.All {
+		some, err := log.List()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	return list, nil
+}
 
 func intents(r *wire.Request, list []*changes.Event, confirmed bool) ([]eventlog.Change, error) {
 	intents := make([]eventlog.Change, len(list))
@@ -40,7 +59,7 @@ func (l changeLog) Begin(r *wire.Request, list []*changes.Event) ([]uint64, erro
 	if err != nil {
 		return nil, err
 	}
-	return l.log.Begin(r.Account, intents)
+	return l.logs.Of(r.Account).Begin(r.Account, intents)
 }
 
 // End implements [changes.Log].
@@ -54,7 +73,7 @@ func (l changeLog) End(r *wire.Request, numbers []uint64, list []*changes.Event,
 		settled[i] = eventlog.Settled{Number: numbers[i], Removed: o == changes.Refused || o == changes.Made &&
 			e.Unchanged, Change: intents[i]}
 	}
-	return l.log.Settle(r.Account, settled)
+	return l.logs.Of(r.Account).Settle(r.Account, settled)
 }
 
 // ofChange returns the event of a change of a queue or a table.
@@ -81,13 +100,13 @@ func (m *Manager) recordChanges() {
 	for _, r := range m.all() {
 		list = append(list, r.sub)
 	}
-	recordFor(m.Changes, m.Log, list)
+	recordFor(m.Changes, m.Logs, list)
 }
 
 // Record makes the services of a node that does not deliver events record what the stored subscriptions want. A nil rec
 // does nothing.
-func Record(rec *changes.Recorder, log *eventlog.Log) error {
-	stored, err := log.List()
+func Record(rec *changes.Recorder, logs Logs) error {
+	stored, err := logs.list()
 	if err != nil {
 		return err
 	}
@@ -99,11 +118,11 @@ func Record(rec *changes.Recorder, log *eventlog.Log) error {
 		}
 		list[i] = r.Subscription
 	}
-	recordFor(rec, log, list)
+	recordFor(rec, logs, list)
 	return nil
 }
 
-func recordFor(rec *changes.Recorder, log *eventlog.Log, list []Subscription) {
+func recordFor(rec *changes.Recorder, logs Logs, list []Subscription) {
 	if rec == nil {
 		return
 	}
@@ -120,5 +139,5 @@ func recordFor(rec *changes.Recorder, log *eventlog.Log, list []Subscription) {
 		}
 		accounts[s.Account] = interest
 	}
-	rec.Configure(changeLog{log}, accounts)
+	rec.Configure(changeLog{logs}, accounts)
 }

@@ -24,8 +24,8 @@ import (
 
 // Config configures a [Manager].
 type Config struct {
-	// Log is the event log, with the subscriptions. Required.
-	Log *eventlog.Log
+	// Logs are the event logs, with the subscriptions. Required.
+	Logs Logs
 	// Blob and Queue are the services, for dead letters and for queues. Required.
 	Blob, Queue http.Handler
 	// Changes records the changes of queues and tables; nil: their events cannot be had.
@@ -101,7 +101,7 @@ func Start(c Config) (*Manager, error) {
 		trims: make(chan struct{}, 1), trimmer: make(chan struct{})}
 	m.couriers = newCouriers(m.Hosts.Client(responseTimeout), c.Blob, c.Queue)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	list, err := c.Log.List()
+	list, err := c.Logs.list()
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 	}
 	r := m.newRunner(&rec)
 	// The position is taken in the transaction that stores the subscription: no event is logged between the two.
-	err = m.Log.Subscribe(s.Account, s.Name, mustMarshal(&rec), func(last uint64) []byte {
+	err = m.Logs.Of(s.Account).Subscribe(s.Account, s.Name, mustMarshal(&rec), func(last uint64) []byte {
 		r.lane = lane{Position: last}
 		return mustMarshal(&r.lane)
 	})
@@ -249,7 +249,7 @@ func (m *Manager) Confirm(account, name, code string) error {
 	if r.code == "" || subtle.ConstantTimeCompare([]byte(r.code), []byte(code)) != 1 || m.Now().After(r.codeEnds) {
 		return ErrCode
 	}
-	if err := m.Log.Set(r.sub.Account, r.sub.Name, mustMarshal(&record{Subscription: r.sub, State: Succeeded}),
+	if err := m.Logs.Of(r.sub.Account).Set(r.sub.Account, r.sub.Name, mustMarshal(&record{Subscription: r.sub, State: Succeeded}),
 		nil); err != nil {
 		return err
 	}
@@ -273,12 +273,12 @@ func (m *Manager) Remove(account, name string) error {
 		return ErrNotFound
 	}
 	// The record goes first. If that fails, nothing has changed and the runner goes on.
-	if err := m.Log.Unsubscribe(r.sub.Account, r.sub.Name); err != nil {
+	if err := m.Logs.Of(r.sub.Account).Unsubscribe(r.sub.Account, r.sub.Name); err != nil {
 		return err
 	}
 	r.stop()
 	<-r.done
-	last, err := m.Log.LastNumber()
+	last, err := m.Logs.Of(r.sub.Account).LastNumber()
 	m.mu.Lock()
 	delete(m.runners, key(account, name))
 	delete(m.finished, r)
@@ -291,7 +291,7 @@ func (m *Manager) Remove(account, name string) error {
 
 // Discard finishes all events of an account that were logged so far, without delivering them.
 func (m *Manager) Discard(account string) error {
-	last, err := m.Log.LastNumber()
+	last, err := m.Logs.Of(account).LastNumber()
 	if err != nil {
 		return err
 	}
@@ -318,9 +318,13 @@ type Flushed struct {
 func (m *Manager) Flush(ctx context.Context) (Flushed, error) {
 	// The end is fixed first: events that are logged during the wait are not waited for, or a busy account would never be
 	// flushed.
-	last, err := m.Log.LastNumber()
-	if err != nil {
-		return Flushed{}, err
+	ends := map[*eventlog.Log]uint64{}
+	for _, log := range m.Logs.All {
+		last, err := log.LastNumber()
+		if err != nil {
+			return Flushed{}, err
+		}
+		ends[log] = last
 	}
 	left := Flushed{}
 	// First all lanes get their push, then each is waited for: one slow endpoint does not delay the others.
@@ -331,7 +335,7 @@ func (m *Manager) Flush(ctx context.Context) (Flushed, error) {
 		r.nudge()
 	}
 	for _, r := range m.all() {
-		if r.await(ctx, last) {
+		if r.await(ctx, ends[m.Logs.Of(r.sub.Account)]) {
 			continue
 		}
 		if left.Undelivered == nil {
@@ -401,7 +405,7 @@ func (m *Manager) trim() {
 			// Trim removes a bounded number at a time, so that writers get the store in between.
 			for more := trimmed[account] < upTo; more && m.ctx.Err() == nil; {
 				var err error
-				if more, err = m.Log.Trim(account, upTo); err != nil {
+				if more, err = m.Logs.Of(account).Trim(account, upTo); err != nil {
 					m.Logger.Error("trimming the event log failed", "account", account, "err", err)
 					break
 				}

@@ -40,7 +40,8 @@ func (c *check) contents(problems []datadir.Problem) error {
 	// Each pair comes twice in the list. The deletes below keep the second from swapping them back.
 	for _, p := range problems {
 		c.found(Warning, p.File, "%s", p.What)
-		c.shortLog = c.shortLog || strings.HasPrefix(p.File, "queues/")
+		c.shortLogs = append(c.shortLogs, p.File)
+		c.of = c.shardOf(p.File) // whose files are set aside
 		path := filepath.Join(c.dir.Path(), p.File)
 		switch other := swapped[p.File]; {
 		case other != "" && swapped[other] == p.File:
@@ -63,6 +64,16 @@ func (c *check) contents(problems []datadir.Problem) error {
 		}
 	}
 	return nil
+}
+
+// shardOf returns the shard that a file belongs to, by its path in the data folder.
+func (c *check) shardOf(file string) datadir.Shard {
+	for n := range c.dir.Shards() {
+		if of := c.dir.Shard(n); n > 0 && strings.HasPrefix(file, of.Name("")) {
+			return of
+		}
+	}
+	return c.dir.Shard(0)
 }
 
 // swap exchanges two files with what is beside them.
@@ -98,7 +109,7 @@ func (c *check) setAside(name string) error {
 // set. It reports whether the file is still damaged. The file does not exist, or is empty, if nothing of it is left.
 // attachments receives what else the log of a repaired database has, and may be nil.
 func (c *check) database(path string, buckets []store.Bucket, attachments store.Attachments) (damaged bool, err error) {
-	name := filepath.Base(path)
+	name := c.of.Name(filepath.Base(path))
 	c.lostLast = nil
 	if absent(path) {
 		return true, c.noDatabase(path)
@@ -157,12 +168,13 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 // records returns what the repair of the records of a database calls: before the first change, which keeps a copy of
 // the file, and for each change.
 func (c *check) records(path string) (before func() error, note func(what string, lost bool)) {
-	name := filepath.Base(path)
+	name := c.of.Name(filepath.Base(path))
 	before = func() error {
-		if exists(filepath.Join(c.aside(), name)) {
+		kept := filepath.Join(c.aside(), filepath.Base(path))
+		if exists(kept) {
 			return nil
 		}
-		return errors.Join(disk.MkdirAll(c.aside(), 0o700), disk.CopyFile(disk.OS, path, filepath.Join(c.aside(), name)))
+		return errors.Join(disk.MkdirAll(c.aside(), 0o700), disk.CopyFile(disk.OS, path, kept))
 	}
 	return before, func(what string, lost bool) {
 		c.found(Warning, name, "%s", what)
@@ -202,7 +214,7 @@ func beside(path string) (names []string) {
 // noDatabase reports what is left of a database that is missing or empty, and sets it aside if Options.Repair is set.
 // The manifest says whether there should be a database.
 func (c *check) noDatabase(path string) error {
-	name, left := filepath.Base(path), beside(path)
+	name, left := c.of.Name(filepath.Base(path)), beside(path)
 	if len(left) == 0 && !exists(path) {
 		return nil
 	}
@@ -241,11 +253,11 @@ func (c *check) named(name string, fn func(of func(store.Bucket, []byte) string)
 	once := func(of func(store.Bucket, []byte) string) { called = true; fn(of) }
 	path := filepath.Join(c.dir.Path(), name)
 	switch path { // an error is that of a file that cannot be opened
-	case c.dir.Tables():
+	case c.of.Tables():
 		_ = tablestate.Describe(path, once)
-	case c.dir.Blobs():
+	case c.of.Blobs():
 		_ = offline.Describe(path, func(n *offline.Names) { once(n.Of) })
-	case c.dir.QueueState():
+	case c.of.QueueState():
 		_ = queuestate.Describe(path, once)
 	}
 	if !called {
@@ -302,7 +314,7 @@ func (c *check) unlessReported(where string, damaged bool) func(error) {
 
 // extents repairs extents that a server would refuse to open if Options.Repair is set, and reports them otherwise.
 func (c *check) extents() error {
-	refs := func(yield func(extent.Ref) bool) error { return offline.References(c.dir.Blobs(), yield) }
+	refs := func(yield func(extent.Ref) bool) error { return offline.References(c.of.Blobs(), yield) }
 	if err := c.listedExtents(); err != nil {
 		return err
 	}
@@ -310,16 +322,16 @@ func (c *check) extents() error {
 		return nil // the check of the blobs finds them
 	}
 	// Content that only the log of the database has is not damaged.
-	if err := replica.Recover(c.dir.Blobs(), c.dir.Extents()); err != nil {
+	if err := replica.Recover(c.of.Blobs(), c.of.Extents()); err != nil {
 		return err
 	}
-	n, err := extent.Repair(c.dir.Extents(), filepath.Join(c.aside(), "extents"), refs,
-		func(what string) { c.found(Warning, "extents", "%s", what) })
+	n, err := extent.Repair(c.of.Extents(), filepath.Join(c.aside(), "extents"), refs,
+		func(what string) { c.found(Warning, c.of.Name("extents"), "%s", what) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if n > 0 {
-		c.lost("extents: content in %d damaged extents; the blobs with content there are listed", n)
+		c.lost("%s: content in %d damaged extents; the blobs with content there are listed", c.of.Name("extents"), n)
 		c.repaired("%d extents: kept what is intact; copies of the damaged files are in %s", n,
 			filepath.Join(c.aside(), "extents"))
 	}
@@ -332,7 +344,7 @@ func (c *check) listedExtents() error {
 	if c.ofNode() {
 		return nil
 	}
-	problems, err := extent.Verify(c.dir.Extents())
+	problems, err := extent.Verify(c.of.Extents())
 	if err != nil {
 		return err
 	}
@@ -341,22 +353,28 @@ func (c *check) listedExtents() error {
 		if c.o.Repair {
 			severity = Warning
 		}
-		c.found(severity, filepath.Join("extents", p.File), "%s", p.What)
+		c.found(severity, c.of.Name("extents/"+p.File), "%s", p.What)
 	}
 	if !c.o.Repair {
 		return nil
 	}
-	return extent.Accept(c.dir.Extents(), filepath.Join(c.aside(), "extents"),
-		func(what string) { c.repaired("extents: %s", what) },
-		func(what string) { c.lost("extents: %s; the blobs with content there are listed", what) })
+	return extent.Accept(c.of.Extents(), filepath.Join(c.aside(), "extents"),
+		func(what string) { c.repaired("%s: %s", c.of.Name("extents"), what) },
+		func(what string) {
+			c.lost("%s: %s; the blobs with content there are listed", c.of.Name("extents"), what)
+		})
 }
 
-// aside returns the folder for the files that this run replaces.
+// aside returns the folder for the files of the shard that this run replaces.
 func (c *check) aside() string {
 	if c.asideName == "" {
 		c.asideName = time.Now().UTC().Format("20060102T150405.000Z")
 	}
-	return filepath.Join(c.dir.Damaged(), c.asideName)
+	aside := filepath.Join(c.dir.Damaged(), c.asideName)
+	if c.of.Number > 0 {
+		aside = filepath.Join(aside, filepath.FromSlash(c.of.Name("")))
+	}
+	return aside
 }
 
 // lost notes that a repair could not keep something.

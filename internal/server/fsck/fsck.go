@@ -54,7 +54,10 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &check{ctx: ctx, dir: dir, o: o, report: Report{Path: dir.Path(), Findings: []Finding{}}}
+	c := &check{ctx: ctx, dir: dir, of: dir.Shard(0), o: o, report: Report{Path: dir.Path(), Findings: []Finding{}}}
+	if n := dir.Shards(); n > 1 {
+		c.report.Shards = n
+	}
 	if ahead := dir.Ahead(begun); ahead > 0 {
 		c.found(Warning, "data folder", "it was written by a clock that was %s ahead of this one: expiry and "+
 			"retention may last longer by as much", ahead.Round(time.Second))
@@ -62,18 +65,14 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 	if err := c.contents(problems); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	// In this order, since later parts need what earlier ones found: blobs name the scopes that must exist.
-	for _, part := range []struct {
-		name string
-		run  func() error
-	}{
-		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {datadir.ScopesFile, c.scopes},
-		{"queues", c.queues}, {"cluster", c.cluster},
-	} {
-		// A panic on damaged data becomes a finding of its part, and the other parts are checked.
-		if err := c.contained(part.name, part.run); err != nil {
+	for n := range dir.Shards() {
+		if err := c.shard(dir.Shard(n)); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}
+	}
+	c.of = dir.Shard(0)
+	if err := c.contained("cluster", c.cluster); err != nil {
+		return nil, errors.Join(err, dir.Close())
 	}
 	if o.Repair {
 		// Last: the manifest then describes the repaired files. After a failure the old one still says that something is
@@ -87,18 +86,44 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 	return &c.report, dir.Close()
 }
 
+// shard examines one shard.
+func (c *check) shard(of datadir.Shard) error {
+	c.of, c.counted = of, Queues{}
+	// In this order, since later parts need what earlier ones found: blobs name the scopes that must exist.
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{
+		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {datadir.ScopesFile, c.scopes},
+		{"queues", c.queues},
+	} {
+		// A panic on damaged data becomes a finding of its part, and the other parts are checked.
+		if err := c.contained(of.Name(part.name), part.run); err != nil {
+			return err
+		}
+	}
+	c.report.Queues.Queues += c.counted.Queues
+	c.report.Queues.Messages += c.counted.Messages
+	c.report.Queues.Bytes += c.counted.Bytes
+	return nil
+}
+
 // check is the state of one Check.
 type check struct {
 	ctx context.Context
 	dir *datadir.Dir
+	of  datadir.Shard // the one that is examined
 	o   Options
 
 	asideName string // see aside
 	follows   bool   // the database that was repaired last still follows its replicated log
-	// shortLog is set in a repair if a file of the queues' log is missing, or shorter than at the last stop.
-	shortLog bool
+	// shortLogs are the files of the queues' logs that a repair has found missing, or shorter than at the last stop.
+	shortLogs []string
 	// lostLast has what the last repair of a database lost.
 	lostLast []store.Loss
+
+	// counted is what the last look at the records of queues has counted.
+	counted Queues
 
 	report Report
 }
@@ -134,15 +159,27 @@ func (c *check) contained(where string, run func() error) (err error) {
 	return run()
 }
 
-// names are the expected entries of a data folder, except for the logs of the databases, which exist after a crash.
-var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "queues.db", "extents", "queues", "cluster",
-	datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile,
-	store.MarksFile, datadir.SearchFolder, datadir.ArchiveFolder,
+// names are the expected entries of a data folder, except for the logs of the databases, which exist after a crash. The
+// folder of a shard has the first ones alone.
+var names = []string{"tables.db", "blobs.db", "queues.db", "extents", datadir.ScopesFile, store.MarksFile,
+	datadir.ManifestFile, "LOCK", "queues", "cluster", "shards",
+	datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile,
+	datadir.SearchFolder, datadir.ArchiveFolder,
 	datadir.HistoryFile, datadir.HistoryFile + sumfile.PartSuffix}
+
+// namesOfShard is the number of the names that the folder of a shard has.
+const namesOfShard = 6
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {
-	entries, err := os.ReadDir(c.dir.Path())
+	entries, err := os.ReadDir(c.of.Path())
+	names := names
+	if c.of.Number > 0 {
+		names = names[:namesOfShard]
+		if errors.Is(err, fs.ErrNotExist) { // the manifest says what of it should be there
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -157,10 +194,10 @@ func (c *check) names() error {
 		aside, _, _ := strings.Cut(e.Name(), ".damaged-")
 		known := slices.Contains(names, e.Name()) || slices.Contains(names, aside) || isLog && strings.HasSuffix(base, ".db")
 		if !known {
-			c.found(Warning, e.Name(), "is not part of a data folder")
+			c.found(Warning, c.of.Name(e.Name()), "is not part of a data folder")
 		}
 	}
-	entries, err = os.ReadDir(c.dir.Extents())
+	entries, err = os.ReadDir(c.of.Extents())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -169,7 +206,7 @@ func (c *check) names() error {
 			continue
 		}
 		if ext := filepath.Ext(e.Name()); ext != ".extent" && ext != ".open" && ext != ".copy" || e.IsDir() {
-			c.found(Warning, filepath.Join("extents", e.Name()), "is no extent")
+			c.found(Warning, c.of.Name("extents/"+e.Name()), "is no extent")
 		}
 	}
 	return nil
@@ -186,18 +223,18 @@ func exists(path string) bool {
 }
 
 func (c *check) tables() error {
-	damaged, err := c.database(c.dir.Tables(), tablestate.Buckets(), nil)
-	if err != nil || absent(c.dir.Tables()) {
+	damaged, err := c.database(c.of.Tables(), tablestate.Buckets(), nil)
+	if err != nil || absent(c.of.Tables()) {
 		return err
 	}
-	report := c.unlessReported("tables.db", damaged)
+	report := c.unlessReported(c.of.Name("tables.db"), damaged)
 	if c.o.Repair && !c.ofNode() {
-		before, note := c.records(c.dir.Tables())
-		if err := tablestate.Repair(c.dir.Tables(), tablestate.RepairOptions{Before: before, Note: note}); err != nil {
+		before, note := c.records(c.of.Tables())
+		if err := tablestate.Repair(c.of.Tables(), tablestate.RepairOptions{Before: before, Note: note}); err != nil {
 			report(err)
 		}
 	}
-	db, err := tablestate.OpenFile(c.dir.Tables(), store.Options{ReadOnly: true})
+	db, err := tablestate.OpenFile(c.of.Tables(), store.Options{ReadOnly: true})
 	if err != nil {
 		report(err)
 		return nil
@@ -209,8 +246,8 @@ func (c *check) tables() error {
 	}
 	problem := func(f tablestate.Finding) { c.found(Error, f.Where, "%s", f.Problem) }
 	// A checkpoint is written a chunk at a time: of one that was interrupted, records may lack what they refer to.
-	if c.isView(c.dir.Tables()) && db.Unfinished() {
-		c.found(Note, "tables.db", "a checkpoint was interrupted: the node applies the changes again that it gets from the "+
+	if c.isView(c.of.Tables()) && db.Unfinished() {
+		c.found(Note, c.of.Name("tables.db"), "a checkpoint was interrupted: the node applies the changes again that it gets from the "+
 			"other nodes; whether records fit to each other was not checked")
 		problem = func(tablestate.Finding) {}
 	}
@@ -219,8 +256,10 @@ func (c *check) tables() error {
 	if err != nil {
 		report(err)
 	}
-	c.report.Tables.Tables, c.report.Tables.Entities = n.Tables, n.Entities
-	c.report.Tables.Bytes, _ = db.Size() // cannot fail on an open file
+	c.report.Tables.Tables += n.Tables
+	c.report.Tables.Entities += n.Entities
+	size, _ := db.Size() // cannot fail on an open file
+	c.report.Tables.Bytes += size
 	return nil
 }
 
@@ -242,41 +281,41 @@ func sizeOf(folder string) (n int64) {
 }
 
 func (c *check) blobs() error {
-	damaged, err := c.database(c.dir.Blobs(), record.Buckets(), extent.NewRestorer(c.dir.Extents(), nil, false))
+	damaged, err := c.database(c.of.Blobs(), record.Buckets(), extent.NewRestorer(c.of.Extents(), nil, false))
 	if err != nil {
 		return err
 	}
-	if absent(c.dir.Blobs()) {
+	if absent(c.of.Blobs()) {
 		return c.listedExtents()
 	}
-	report := c.unlessReported("blobs.db", damaged)
+	report := c.unlessReported(c.of.Name("blobs.db"), damaged)
 	if err := c.extents(); err != nil {
 		report(err)
 	}
 	if c.o.Repair && !c.ofNode() { // the records of a node are those of its cluster
-		before, note := c.records(c.dir.Blobs())
-		if err := offline.Repair(c.dir.Blobs(), offline.RepairOptions{Doubtful: offline.Doubtful(c.lostLast),
+		before, note := c.records(c.of.Blobs())
+		if err := offline.Repair(c.of.Blobs(), offline.RepairOptions{Doubtful: offline.Doubtful(c.lostLast),
 			Before: before, Note: note}); err != nil {
 			report(err)
 		}
 	}
 	var progress func(int64)
 	if c.o.Progress != nil {
-		total := sizeOf(c.dir.Extents())
+		total := sizeOf(c.of.Extents())
 		progress = func(read int64) { c.o.Progress(read, total) }
 	}
 	o := offline.CheckOptions{Report: report, Progress: progress}
-	if c.isView(c.dir.Blobs()) {
-		o.Note = func(what string) { c.found(Note, "blobs.db", "%s", what) }
+	if c.isView(c.of.Blobs()) {
+		o.Note = func(what string) { c.found(Note, c.of.Name("blobs.db"), "%s", what) }
 	}
-	a, err := offline.Check(c.dir.Blobs(), c.dir.Extents(), o)
+	a, err := offline.Check(c.of.Blobs(), c.of.Extents(), o)
 	if err != nil {
 		report(err)
 	}
-	c.report.Blobs = Blobs{Containers: a.Containers, DeletedContainers: a.DeletedContainers, Blobs: a.Blobs,
+	c.report.Blobs.add(&Blobs{Containers: a.Containers, DeletedContainers: a.DeletedContainers, Blobs: a.Blobs,
 		Snapshots: a.Snapshots, Versions: a.Versions, UncommittedBlocks: a.UncommittedBlocks,
 		Extents: a.Extents, Bytes: a.Bytes, LiveBytes: a.Live, DeadBytes: a.Dead, TornBytes: a.Torn,
-		HeaderBytes: a.Bytes - a.Live - a.Dead - a.Torn}
+		HeaderBytes: a.Bytes - a.Live - a.Dead - a.Torn})
 	if a.Torn > 0 {
 		c.torn()
 	}
@@ -285,15 +324,16 @@ func (c *check) blobs() error {
 
 // scopes checks the keys of encryption scopes.
 func (c *check) scopes() error {
-	err := encryption.CheckScopes(c.dir.EncryptionScopes())
+	err := encryption.CheckScopes(c.of.EncryptionScopes())
+	name := c.of.Name(datadir.ScopesFile)
 	if err != nil && c.o.Repair {
-		c.found(Warning, datadir.ScopesFile, "%v", err)
-		c.lost("%s: the keys of all encryption scopes; content of blobs that they encrypt cannot be read", datadir.ScopesFile)
-		c.repaired("%s: cannot be read, and is in %s", datadir.ScopesFile, c.aside())
-		return c.setAside(datadir.ScopesFile)
+		c.found(Warning, name, "%v", err)
+		c.lost("%s: the keys of all encryption scopes; content of blobs that they encrypt cannot be read", name)
+		c.repaired("%s: cannot be read, and is in %s", name, c.aside())
+		return c.setAside(name)
 	}
 	if err != nil {
-		c.found(Error, datadir.ScopesFile, "%v", err)
+		c.found(Error, name, "%v", err)
 	}
 	return nil
 }
@@ -325,7 +365,7 @@ func (c *check) cluster() error {
 func (c *check) queues() (err error) {
 	repairs := len(c.report.Repaired)
 	damaged, err := false, error(nil)
-	if path := c.dir.QueueState(); absent(path) && (exists(path) || exists(c.dir.Queues())) {
+	if path := c.of.QueueState(); absent(path) && (exists(path) || exists(c.logFolder())) {
 		err = c.noQueueFile()
 	} else {
 		damaged, err = c.database(path, queuestate.Buckets(), nil)
@@ -333,33 +373,33 @@ func (c *check) queues() (err error) {
 	if err == nil && len(c.report.Repaired) > repairs && !c.follows {
 		err = c.withoutLog()
 	}
-	if err != nil || absent(c.dir.QueueState()) {
+	if err != nil || absent(c.of.QueueState()) {
 		return err
 	}
-	report := c.unlessReported("queues.db", damaged)
+	report := c.unlessReported(c.of.Name("queues.db"), damaged)
 	lost := 0
-	db, err := queuestate.OpenFolder(c.dir.QueueState(), c.dir.Queues(), func(d jetstreamfiles.Damage) {
+	db, err := queuestate.OpenLog(c.of.QueueState(), c.dir.Queues(), c.of.Log(queuestate.LogName), func(d jetstreamfiles.Damage) {
 		switch {
 		case d.Torn:
 			return
 		case c.o.Repair:
-			c.found(Warning, "queues", "%v", d)
-			c.lost("queues: changes after record %d of their log", d.First)
+			c.found(Warning, c.logName(), "%v", d)
+			c.lost("%s: changes after record %d of their log", c.logName(), d.First)
 		default:
-			c.found(Error, "queues", "%v", d)
+			c.found(Error, c.logName(), "%v", d)
 		}
 		lost++
 	})
 	if err != nil && !damaged && c.queueLogUnusable(err) {
 		// What the file has is complete up to a point. Only the end of the log may have had more.
 		lost++
-		db, err = store.Open(c.dir.QueueState(), store.Options{Buckets: queuestate.Buckets(), ReadOnly: true})
+		db, err = store.Open(c.of.QueueState(), store.Options{Buckets: queuestate.Buckets(), ReadOnly: true})
 	}
 	if err != nil {
 		report(err)
 		return nil
 	}
-	if c.shortLog {
+	if c.shortLog() {
 		lost++ // its records alone do not show that: a log that was cut at its beginning, or its end, is whole
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
@@ -371,14 +411,14 @@ func (c *check) queues() (err error) {
 		return c.queueRecords(db, report)
 	}
 	// What is wrong before the repair is a warning. What the repaired file still has is an error.
-	warn := func(err error) { c.found(Warning, "queues.db", "%v", err); lost++ }
+	warn := func(err error) { c.found(Warning, c.of.Name("queues.db"), "%v", err); lost++ }
 	if err := c.queueRecords(db, warn); err != nil || lost == 0 {
 		return err
 	}
 	if err := c.repairQueues(db); err != nil {
 		return err
 	}
-	fresh, err := store.Open(c.dir.QueueState(), store.Options{Buckets: queuestate.Buckets(), ReadOnly: true})
+	fresh, err := store.Open(c.of.QueueState(), store.Options{Buckets: queuestate.Buckets(), ReadOnly: true})
 	if err != nil {
 		report(err)
 		return nil
@@ -395,54 +435,75 @@ func (c *check) queueRecords(db *store.DB, report func(error)) error {
 	if err != nil {
 		report(err)
 	}
-	c.report.Queues = Queues{Queues: counts.Queues, Messages: counts.Messages, Bytes: counts.Bytes}
+	c.counted = Queues{Queues: counts.Queues, Messages: counts.Messages, Bytes: counts.Bytes}
 	return nil
+}
+
+// logName names the log of the shard's queues for people: the path in the data folder of what has it. With one shard
+// that is all that JetStream has.
+func (c *check) logName() string {
+	if c.dir.Shards() == 1 {
+		return "queues"
+	}
+	return "queues/jetstream/$G/streams/" + replog.StreamOf(c.of.Log(queuestate.LogName))
+}
+
+// logFolder is the path of what logName names.
+func (c *check) logFolder() string {
+	return filepath.Join(c.dir.Path(), filepath.FromSlash(c.logName()))
+}
+
+// shortLog reports whether a repair has found a file of the shard's log missing, or shorter than at the last stop.
+func (c *check) shortLog() bool {
+	return slices.ContainsFunc(c.shortLogs, func(name string) bool { return strings.HasPrefix(name, c.logName()+"/") })
 }
 
 // noQueueFile reports that the file of the Queue service is missing or empty.
 func (c *check) noQueueFile() error {
 	if !c.o.Repair {
-		c.found(Error, "queues.db", "is missing or empty, and its log in queues may have a part of what it had")
+		c.found(Error, c.of.Name("queues.db"), "is missing or empty, and its log in %s may have a part of what it had",
+			c.logName())
 		return nil
 	}
-	c.found(Warning, "queues.db", "is missing or empty")
-	c.repaired("queues.db: what is left of it is in %s", c.aside())
-	return c.setAside("queues.db")
+	name := c.of.Name("queues.db")
+	c.found(Warning, name, "is missing or empty")
+	c.repaired("%s: what is left of it is in %s", name, c.aside())
+	return c.setAside(name)
 }
 
 // withoutLog sets the log of the queues aside: their file was repaired, or set aside, and no longer says from where on
 // it needs the log. A log from which nothing was removed yet stays if there is no file: a start makes the file from it.
 func (c *check) withoutLog() error {
-	if !exists(c.dir.Queues()) {
+	if !exists(c.logFolder()) {
 		return nil
 	}
 	first := uint64(0)
-	found, err := queuestate.ReadLog(c.dir.Queues(), func(m jetstreamfiles.Record) error {
+	found, err := queuestate.ReadLog(c.dir.Queues(), c.of.Log(queuestate.LogName), func(m jetstreamfiles.Record) error {
 		first = cmp.Or(first, m.Sequence)
 		return nil
 	})
 	whole := err == nil && first == 1 && !slices.ContainsFunc(found, func(d jetstreamfiles.Damage) bool { return !d.Torn })
 	switch {
-	case whole && absent(c.dir.QueueState()):
-		c.lost("queues.db: queues and messages that its log does not have, if there were any")
-		c.repaired("queues.db: a start makes it again from its log")
+	case whole && absent(c.of.QueueState()):
+		c.lost("%s: queues and messages that its log does not have, if there were any", c.of.Name("queues.db"))
+		c.repaired("%s: a start makes it again from its log", c.of.Name("queues.db"))
 		return c.forgetLogEnd()
-	case absent(c.dir.QueueState()):
-		c.lost("queues.db: all queues and messages")
+	case absent(c.of.QueueState()):
+		c.lost("%s: all queues and messages", c.of.Name("queues.db"))
 	default:
-		c.lost("queues: changes that only their log had")
+		c.lost("%s: changes that only their log had", c.logName())
 	}
-	c.repaired("queues: what is left of their log is in %s; a start makes a new one", c.aside())
-	return c.setAside("queues")
+	c.repaired("%s: what is left of their log is in %s; a start makes a new one", c.logName(), c.aside())
+	return c.setAside(c.logName())
 }
 
 // forgetLogEnd sets aside what says where a log of the queues that has lost its end has ended. JetStream would number
 // new messages from there on, and the log would have a gap, which the start refuses. It makes the files again.
 func (c *check) forgetLogEnd() error {
-	if !c.shortLog {
+	if !c.shortLog() {
 		return nil
 	}
-	return filepath.WalkDir(c.dir.Queues(), func(path string, e fs.DirEntry, err error) error {
+	return filepath.WalkDir(c.logFolder(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || e.Name() != "index.db" {
 			return err
 		}
@@ -462,9 +523,9 @@ func (c *check) queueLogUnusable(err error) bool {
 	if c.o.Repair {
 		severity = Warning
 	}
-	c.found(severity, "queues", "%v: changes that only the log had are lost", err)
+	c.found(severity, c.logName(), "%v: changes that only the log had are lost", err)
 	if c.o.Repair {
-		c.lost("queues: changes that only their log had")
+		c.lost("%s: changes that only their log had", c.logName())
 	}
 	return true
 }
@@ -484,13 +545,13 @@ func (c *check) lostRecords() map[string][][]byte {
 // repairQueues makes a file of what can be read of the queues, without a log. The damaged log and the file that needs
 // it are moved aside.
 func (c *check) repairQueues(db *store.DB) error {
-	fresh := c.dir.QueueState() + "-repair"
+	fresh := c.of.QueueState() + "-repair"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	err := db.Extract(fresh)
 	if err == nil {
-		_, note := c.records(c.dir.QueueState())
+		_, note := c.records(c.of.QueueState())
 		err = queuestate.Repair(fresh, queueValues, c.lostRecords(), note)
 	}
 	if err != nil {
@@ -500,8 +561,8 @@ func (c *check) repairQueues(db *store.DB) error {
 		return err
 	}
 	// The old file is of no use without its log: the log goes first.
-	for _, path := range []string{c.dir.Queues(), c.dir.QueueState(), c.dir.QueueState() + "-mark",
-		store.Witness(c.dir.QueueState())} {
+	for _, path := range []string{c.logFolder(), c.of.QueueState(), c.of.QueueState() + "-mark",
+		store.Witness(c.of.QueueState())} {
 		to := filepath.Join(c.aside(), filepath.Base(path))
 		if exists(to) { // from the repair of the file before: the damaged one is kept
 			to += "-repaired"
@@ -510,9 +571,10 @@ func (c *check) repairQueues(db *store.DB) error {
 			return err
 		}
 	}
-	if err := os.Rename(fresh, c.dir.QueueState()); err != nil {
+	if err := os.Rename(fresh, c.of.QueueState()); err != nil {
 		return err
 	}
-	c.repaired("queues: kept everything that is intact, in a file that needs no log; the former files are in %s", c.aside())
-	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(c.dir.Path()))
+	c.repaired("%s: kept everything that is intact, in a file that needs no log; the former files are in %s",
+		c.of.Name("queues"), c.aside())
+	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(c.of.Path()))
 }

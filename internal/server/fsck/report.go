@@ -38,6 +38,8 @@ type Report struct {
 	// Node is the name of the node of a cluster whose folder it is, "" for that of a server alone. The queues of a node
 	// are in the cluster's streams, of which the files are checked.
 	Node string `json:"node,omitempty"`
+	// Shards is the number of shards, if there are several. The totals are those of all.
+	Shards int `json:"shards,omitempty"`
 	// Clean means that no finding is an Error.
 	Clean    bool      `json:"clean"`
 	Errors   int       `json:"errors"`
@@ -83,6 +85,22 @@ type Blobs struct {
 	HeaderBytes       int64 `json:"headerBytes"`
 }
 
+// add adds the totals of a shard.
+func (b *Blobs) add(o *Blobs) {
+	b.Containers += o.Containers
+	b.DeletedContainers += o.DeletedContainers
+	b.Blobs += o.Blobs
+	b.Snapshots += o.Snapshots
+	b.Versions += o.Versions
+	b.UncommittedBlocks += o.UncommittedBlocks
+	b.Extents += o.Extents
+	b.Bytes += o.Bytes
+	b.LiveBytes += o.LiveBytes
+	b.DeadBytes += o.DeadBytes
+	b.TornBytes += o.TornBytes
+	b.HeaderBytes += o.HeaderBytes
+}
+
 // Queues has totals of the Queue service.
 type Queues struct {
 	Queues   int   `json:"queues"`
@@ -106,6 +124,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "folder\t%s\n", r.Path)
+	if r.Shards > 1 {
+		fmt.Fprintf(t, "shards\t%d\n", r.Shards)
+	}
 	fmt.Fprintf(t, "tables\t%d, with %d entities; %s\n", r.Tables.Tables, r.Tables.Entities, bytesText(r.Tables.Bytes))
 	b := &r.Blobs
 	fmt.Fprintf(t, "blobs\t%d in %d containers and %d deleted ones, %d snapshots, %d versions, %d uncommitted blocks\n",

@@ -9,9 +9,9 @@ import (
 // torn reports the finished extents that are not completely intact. It skips extents that were being written when the
 // process ended: the next start finishes them. The check of the blobs reports content that needs the damaged bytes.
 func (c *check) torn() {
-	s, err := extent.Open(c.dir.Extents(), extent.Options{ReadOnly: true})
+	s, err := extent.Open(c.of.Extents(), extent.Options{ReadOnly: true})
 	if err != nil {
-		c.found(Error, "extents", "%v", err)
+		c.found(Error, c.of.Name("extents"), "%v", err)
 		return
 	}
 	defer s.Close()
@@ -20,7 +20,7 @@ func (c *check) torn() {
 		if err != nil || n == 0 || !x.Finished {
 			continue
 		}
-		c.found(Warning, fmt.Sprintf("extents, %016x", x.ID),
+		c.found(Warning, fmt.Sprintf("%s, %016x", c.of.Name("extents"), x.ID),
 			"%d bytes are not intact records; they are unused, or reported with the blob that needs them", n)
 	}
 }

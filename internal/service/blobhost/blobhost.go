@@ -3,6 +3,7 @@ package blobhost
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
@@ -17,6 +18,12 @@ type Config struct {
 	// Path is the database with everything but content; Extents is the folder of the content. They are created if
 	// absent, in a folder that exists. Required.
 	Path, Extents string
+	// Shard is the number of the shard that the files belong to: the numbers that they draw differ from those of others.
+	Shard int
+	// Hosts reports whether the containers of an account are in these files; nil is every account. Shards serves the
+	// containers of all accounts then: copies read their sources there.
+	Hosts  func(account string) bool
+	Shards http.Handler
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
 	// Archive gets the log of the database, and the content; nil sends them nowhere.
@@ -73,6 +80,10 @@ type Parts struct {
 	// DeclareScopes creates the keys of an account's encryption scopes that have none, after the account was added or its
 	// settings were changed.
 	DeclareScopes func(account string) error
+	// Website is the account of the static website with a host name; "" if there is no website.
+	Website func(host string) string
+	// EndCopies ends the copies under way, which stay pending: the files that they read from are closed next.
+	EndCopies func()
 	// Clean does all background work but compaction now, for tests.
 	Clean func(context.Context) error
 }

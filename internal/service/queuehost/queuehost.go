@@ -16,6 +16,8 @@ type Config struct {
 	// Store are the options of the file, with the log that it follows; see [state.StoreOptions]. The service sets
 	// Buckets.
 	Store store.Options
+	// Shard is the number of the shard that the file belongs to: the ids that it gives differ from those of others.
+	Shard int
 	// Features are the analytics settings that may be enabled. The zero value refuses all.
 	Features properties.Features
 	// Common has accounts, clock and log. Accounts are required.

@@ -15,6 +15,8 @@ type Config struct {
 	Path string
 	// Store are the options of the file, such as durability. The service sets Buckets.
 	Store store.Options
+	// Shard is the number of the shard that the file belongs to: the ids that it gives differ from those of others.
+	Shard int
 	// Features are the service properties, beside CORS rules, that the program honours: writers of logs and metrics read
 	// them with [Parts.Properties]. Set Table Service Properties answers 501 to any other.
 	Features properties.Features

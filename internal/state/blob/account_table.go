@@ -21,11 +21,6 @@ type AccountTable struct{ db *store.DB }
 // NewAccountTable returns the accounts in a database, see [record.Buckets].
 func NewAccountTable(db *store.DB) AccountTable { return AccountTable{db} }
 
-// Namespace reports whether an account has containers, and then whether they are trees.
-func (s AccountTable) Namespace(account string) (hierarchical, known bool, err error) {
-	return Accounts{&core{db: s.db}}.Namespace(account)
-}
-
 // storedAccount reads a record of the meta bucket.
 func storedAccount(name string, value []byte) StoredAccount {
 	a, err := record.DecodeAccount(value)

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"encoding/binary"
 	"errors"
 	"log/slog"
 
@@ -36,6 +37,8 @@ type Config struct {
 	// block.
 	LogEvents   bool
 	EventLogged func(account string)
+	// FirstID is the least number that the database draws, by which those of two shards differ; 0 is 1.
+	FirstID uint64
 	// FS is the file system to write content and the log of the database through; nil means disk.OS.
 	FS disk.FS
 	// Changed, if set, is called after a write of a blob has been committed, and before the write returns. It must not
@@ -85,6 +88,11 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.FirstID > 1 {
+		if err := numberFrom(node.DB, c.FirstID); err != nil {
+			return nil, errors.Join(err, node.Close())
+		}
+	}
 	shared := &core{node: node, db: node.DB, extents: node.Extents, scopes: c.Scopes, policyOf: c.Policy,
 		changed: c.Changed, logEvents: c.LogEvents}
 	if shared.policyOf == nil {
@@ -100,6 +108,21 @@ func Open(c Config) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// numberFrom makes a database draw no number below first. Only the first start of a shard changes something.
+func numberFrom(db *store.DB, first uint64) error {
+	reached := false
+	err := db.View(func(tx *store.Tx) error { reached = record.LastID(tx)+1 >= first; return nil })
+	if err != nil || reached {
+		return err
+	}
+	return db.Update(func(tx *store.Tx) error {
+		if record.LastID(tx)+1 < first {
+			tx.Put(record.MetaBucket, record.NextKey, binary.BigEndian.AppendUint64(nil, first))
+		}
+		return nil
+	})
 }
 
 // Close closes the files. Nothing may be under way.

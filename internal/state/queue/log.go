@@ -49,7 +49,12 @@ func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Confi
 
 // StoreOptions opens the log of the queues on a NATS server, and returns the options of a store that follows it.
 func StoreOptions(ctx context.Context, n *natsserver.Server, log *slog.Logger) (store.Options, error) {
-	queues, err := replog.Open(ctx, LogConfig(n, LogName, log))
+	return StoreOptionsOf(ctx, n, LogName, log)
+}
+
+// StoreOptionsOf is StoreOptions for a log of another name: that of the queues of a shard.
+func StoreOptionsOf(ctx context.Context, n *natsserver.Server, name string, log *slog.Logger) (store.Options, error) {
+	queues, err := replog.Open(ctx, LogConfig(n, name, log))
 	return store.Options{Log: queues, Ephemeral: n.InMemory(), Private: n.Alone(), ReadLocal: !n.Shared(),
 		Relaxed: n.Alone() && n.Relaxed()}, err
 }
@@ -58,13 +63,18 @@ func StoreOptions(ctx context.Context, n *natsserver.Server, log *slog.Logger) (
 // embedded server in the folder queues. It changes nothing. damaged is called for each damage of the log's files; the
 // records behind it are not read.
 func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*store.DB, error) {
+	return OpenLog(path, queues, LogName, damaged)
+}
+
+// OpenLog is OpenFolder for a log of another name: that of the queues of a shard.
+func OpenLog(path, queues, name string, damaged func(jetstreamfiles.Damage)) (*store.DB, error) {
 	if s, err := store.ReadState(path); err == nil && s.Replicated { // its log is elsewhere
 		return openFile(path, store.Options{ReadOnly: true})
 	}
 	db, err := openFile(path, store.Options{ReadOnly: true,
 		Replay: func(from replog.Position, apply func([]byte, replog.Position) error) error {
 			r := replog.NewReplay(from, apply)
-			found, err := jetstreamfiles.Read(streamDir(queues),
+			found, err := jetstreamfiles.Read(StreamDir(queues, name),
 				func(m jetstreamfiles.Record) error { return r.Offer(m.Sequence, bytes.Clone(m.Payload)) }) // db keeps it
 			for _, d := range found {
 				damaged(d)
@@ -75,17 +85,17 @@ func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*stor
 		return nil, err
 	}
 	if last, err := db.EndOfLog(); err != nil {
-		damaged(jetstreamfiles.Damage{Stream: filepath.Base(streamDir(queues)), First: last, End: err.Error()})
+		damaged(jetstreamfiles.Damage{Stream: filepath.Base(StreamDir(queues, name)), First: last, End: err.Error()})
 	}
 	return db, nil
 }
 
-// streamDir is the folder of the log's stream below the folder of an embedded server.
-func streamDir(queues string) string {
-	return filepath.Join(queues, "jetstream", "$G", "streams", "LAZULI_LOG_"+LogName)
+// StreamDir is the folder of the stream of a log, below the folder of an embedded server.
+func StreamDir(queues, name string) string {
+	return filepath.Join(queues, "jetstream", "$G", "streams", replog.StreamOf(name))
 }
 
-// ReadLog calls take with each message of the log in the folder of an embedded server, which may be running.
-func ReadLog(queues string, take func(jetstreamfiles.Record) error) ([]jetstreamfiles.Damage, error) {
-	return jetstreamfiles.Read(streamDir(queues), take)
+// ReadLog calls take with each message of a log in the folder of an embedded server, which may be running.
+func ReadLog(queues, name string, take func(jetstreamfiles.Record) error) ([]jetstreamfiles.Damage, error) {
+	return jetstreamfiles.Read(StreamDir(queues, name), take)
 }

@@ -107,7 +107,7 @@ func TestADamagedLogIsReported(t *testing.T) {
 	check.OK(t, s.Close())
 	n.Close()
 	check.OK(t, os.WriteFile(n.path(), older, 0o600))
-	blocks, err := filepath.Glob(filepath.Join(streamDir(n.dir), "msgs", "*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(StreamDir(n.dir, LogName), "msgs", "*.blk"))
 	if err != nil || len(blocks) != 1 {
 		t.Fatal(blocks, err)
 	}

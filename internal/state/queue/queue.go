@@ -544,7 +544,7 @@ func (q *Queue) Clear() error {
 		// The queue continues with a new id, under which there is nothing. The cleaner removes later what is under the old
 		// one.
 		tx.Put(bucketGarbage, id.key(), nil)
-		return putQueue(tx, q.key, newID(tx), &info)
+		return putQueue(tx, q.key, q.store.newID(tx), &info)
 	})
 	if err == nil {
 		q.store.cleaner.Wake()

@@ -155,7 +155,7 @@ func TestOpenFolder(t *testing.T) {
 	check.OK(t, s.Close())
 	n.Close()
 	check.OK(t, os.WriteFile(n.path(), older, 0o600))
-	if blocks := check.Must(jetstreamfiles.Blocks(streamDir(n.dir)))(t); len(blocks) < 2 {
+	if blocks := check.Must(jetstreamfiles.Blocks(StreamDir(n.dir, LogName)))(t); len(blocks) < 2 {
 		t.Fatalf("the log has blocks %v, want several", blocks)
 	}
 	db := check.Must(OpenFolder(n.path(), n.dir, func(d jetstreamfiles.Damage) { t.Error(d) }))(t)

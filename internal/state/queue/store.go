@@ -38,6 +38,8 @@ type Options struct {
 	Now func() time.Time
 	// Log is for messages that a person should see; nil is slog.Default().
 	Log *slog.Logger
+	// FirstID is the least id of a queue, by which those of two shards differ; 0 is 1.
+	FirstID uint64
 }
 
 // Store has all queues of all accounts. It is safe for concurrent use. Close it.
@@ -45,6 +47,7 @@ type Store struct {
 	db         *store.DB
 	log        *slog.Logger
 	now        func() time.Time
+	firstID    queueID
 	properties func(account string, value []byte)
 	receipts   *receiptKey
 	hints      hints
@@ -66,7 +69,7 @@ func openFile(path string, o store.Options) (*store.DB, error) {
 
 // Open opens or creates the file and starts background work.
 func Open(path string, o Options) (*Store, error) {
-	s := &Store{log: o.Log, now: o.Now, properties: o.Properties, aside: make(map[queueID]map[uint64]struct{}),
+	s := &Store{log: o.Log, now: o.Now, firstID: queueID(max(o.FirstID, 1)), properties: o.Properties, aside: make(map[queueID]map[uint64]struct{}),
 		damaged: make(map[string]struct{})}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -161,16 +164,16 @@ func (s *Store) Create(account, name string, metadata []Meta) (created bool, err
 		}
 		created = true
 		tx.Note("create queue " + account + "/" + name)
-		return putQueue(tx, key, newID(tx), &queueInfo{Metadata: metadata})
+		return putQueue(tx, key, s.newID(tx), &queueInfo{Metadata: metadata})
 	})
 	return created, err
 }
 
 // newID takes the next id of a queue.
-func newID(tx *store.Tx) queueID {
-	id := queueID(1)
+func (s *Store) newID(tx *store.Tx) queueID {
+	id := s.firstID
 	if v := tx.Get(bucketService, keyNextID); len(v) == 8 {
-		id = queueID(binary.BigEndian.Uint64(v))
+		id = max(id, queueID(binary.BigEndian.Uint64(v))) // a repair begins with 1 where it finds no queue
 	}
 	tx.Put(bucketService, keyNextID, (id + 1).key())
 	tx.Put(bucketCounters, id.key(), counters{next: 1}.encode())

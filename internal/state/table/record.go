@@ -90,12 +90,33 @@ func idOf(tx *store.Tx, account, name string) (uint64, error) {
 }
 
 // nextTableID takes the next id. The ids of a new store begin with the time, so that positions in the change logs of
-// another store, such as an earlier one in memory, are not taken for positions of this one.
-func nextTableID(tx *store.Tx, now ticks.Ticks) uint64 {
-	id := uint64(now)
+// another store, such as an earlier one in memory, are not taken for positions of this one. Those of a shard other than
+// 0 have its number in their upper bits, and the time in seconds: they are less than the ids of shard 0, which are
+// ticks, for up to 2^7 shards.
+func nextTableID(tx *store.Tx, now ticks.Ticks, shard int) uint64 {
+	id := leastTableID(now, shard)
 	if b := tx.Get(bucketService, keyNextTableID); len(b) == 8 {
 		id = binary.BigEndian.Uint64(b)
 	}
 	tx.Put(bucketService, keyNextTableID, tableIDKey(id+1))
 	return id
+}
+
+// leastTableID is an id of a table that no store of the shard has come to at a time.
+func leastTableID(now ticks.Ticks, shard int) uint64 {
+	if shard > 0 {
+		return uint64(shard)<<shardBits | uint64(now.Time().Unix())<<20
+	}
+	return uint64(now)
+}
+
+// shardBits is the number of bits of an id below the number of its shard.
+const shardBits = 52
+
+// shardOfID returns the shard that has given an id. Ticks since 1970 have the bit above the shard's number.
+func shardOfID(id uint64) int {
+	if id >= 1<<(shardBits+7) {
+		return 0
+	}
+	return int(id >> shardBits)
 }

@@ -27,6 +27,7 @@ type Store struct {
 	follower Follower
 	watching sync.Map // id -> watchedTable; used with a replicated log only
 
+	shard         int // see InShard
 	cleanDelay    time.Duration
 	cleaningLater atomic.Bool                // the cleaner will be woken
 	lateCleaner   atomic.Pointer[sweep.Loop] // cleaner, once it has started
@@ -74,6 +75,10 @@ func Open(path string, o store.Options, f Follower, log *slog.Logger) (*Store, e
 	s.lateCleaner.Store(s.cleaner)
 	return s, nil
 }
+
+// InShard makes the store that of a shard, by its number. The ids of the tables of two shards differ, so that an account
+// can be moved with its tables. It must be called before the first table is created.
+func (s *Store) InShard(number int) { s.shard = number }
 
 // Replication returns the state of the replicated log; ok is false for a store of a single machine.
 func (s *Store) Replication() (r replog.Status, ok bool) { return s.db.Replication() }

@@ -16,7 +16,7 @@ func (s *Store) CreateTable(account, name string, now time.Time) error {
 		if tx.Get(bucketTables, key) != nil {
 			return ErrTableExists
 		}
-		t := Table{id: nextTableID(tx, at), Created: at, Name: name}
+		t := Table{id: nextTableID(tx, at, s.shard), Created: at, Name: name}
 		tx.Put(bucketTables, key, t.encode())
 		return s.changes.created(tx, account, name, t.id, at)
 	})

@@ -93,7 +93,8 @@ func Fork(path string, now time.Time) error {
 func fork(tx *store.Tx, now ticks.Ticks) error {
 	// The later state may have given ids that this copy does not know. No counter has come as far as the time in ticks.
 	if b := tx.Get(bucketService, keyNextTableID); len(b) == 8 {
-		tx.Put(bucketService, keyNextTableID, tableIDKey(max(binary.BigEndian.Uint64(b), uint64(now))))
+		next := binary.BigEndian.Uint64(b)
+		tx.Put(bucketService, keyNextTableID, tableIDKey(max(next, leastTableID(now, shardOfID(next)))))
 	}
 	cur := tx.Cursor(bucketWatched)
 	for k, v := cur.Seek([]byte{0}); k != nil; k, v = cur.Next() {

@@ -14,14 +14,13 @@ const clockTolerance = time.Minute
 // It is to be asked before the folder is written to. The clock was ahead then, or is behind: times in the folder, such
 // as those of leases, expiry and retention, may be later than now.
 func (d *Dir) Ahead(now time.Time) time.Duration {
-	entries, err := os.ReadDir(d.path)
-	if err != nil {
-		return 0 // the caller that reads the files next gets the reason
-	}
 	ahead := max(0, d.written.Sub(now)) // the zero time is not ahead
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			ahead = max(ahead, info.ModTime().Sub(now))
+	for n := range d.Shards() {
+		entries, _ := os.ReadDir(d.Shard(n).Path()) // the caller that reads the files next gets the reason
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+				ahead = max(ahead, info.ModTime().Sub(now))
+			}
 		}
 	}
 	if ahead <= clockTolerance {

@@ -37,9 +37,25 @@ var parts = []part{
 // Content are the files that [Dir.Forget] takes when other nodes have everything in them.
 var Content = []string{tablesFile, blobsFile, extentsFile, queuesFile, ScopesFile, streamsFolder}
 
+// partsOf are the files that the manifest of a folder with a number of shards lists: those of shard 0, and those of each
+// other shard in its own folder.
+func partsOf(shards int) []part {
+	list := slices.Clone(parts)
+	for n := 1; n < shards; n++ {
+		for _, p := range parts {
+			if p.name == NodeFile {
+				continue // a node is one, however many shards it hosts
+			}
+			p.name, p.holds = ShardOf("", n).Name(p.name), fmt.Sprintf("%s of shard %d", p.holds, n)
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // contents are the paths of all that tells that a folder has data.
 func contents() []string {
-	list := []string{extentsFolder, streamsFolder}
+	list := []string{extentsFolder, streamsFolder, shardsFolder}
 	for _, p := range parts {
 		list = append(list, p.name)
 	}
@@ -119,7 +135,7 @@ func (e *ContentError) Error() string {
 // verify compares the files of a folder with its manifest.
 func (m *manifest) verify(path string) (problems []Problem, err error) {
 	found := map[string]entry{}
-	for _, p := range parts {
+	for _, p := range partsOf(m.shards()) {
 		want, listed := m.Files[p.name]
 		e, usable, err := p.read(filepath.Join(path, p.name))
 		problem := func(text string, args ...any) {
@@ -189,7 +205,7 @@ func (e entry) compare(now entry, open bool) string {
 // update lists the files as they are now. A file that is missing, or is another one, stays listed as it was, unless
 // adopt is set.
 func (m *manifest) update(path string, adopt bool) error {
-	for _, p := range parts {
+	for _, p := range partsOf(m.shards()) {
 		was, listed := m.Files[p.name]
 		e, usable, err := p.read(filepath.Join(path, p.name))
 		switch {

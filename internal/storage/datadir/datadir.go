@@ -13,6 +13,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -35,6 +36,8 @@ type Dir struct {
 	lock     *lock
 	temp     bool
 	manifest *manifest // nil for a folder that was only examined
+	// examined is the map of a folder that was only examined; nil for one shard, and if it is not known.
+	examined *shardmap.Map
 	// written is when the manifest was written that was found; zero if there was none.
 	written time.Time
 	// crashed means that the process that had the folder open before was killed, and that the owners of the files have not
@@ -45,11 +48,28 @@ type Dir struct {
 }
 
 // Open locks the folder at path for this process, creating it and its parents (mode 0700) if absent. An existing
-// folder keeps its permissions. Its files are compared with its manifest.
+// folder keeps its permissions. Its files are compared with its manifest. A folder with more than one shard is refused:
+// callers that know shards call [OpenShards].
 //
-// Errors: a [PathError], [ErrLocked], [ErrFormat], [ErrManifest], a [ContentError], or an error of the operating
-// system.
-func Open(path string) (*Dir, error) {
+// Errors: a [PathError], [ErrLocked], [ErrFormat], [ErrManifest], [ErrShards], a [ContentError], or an error of the
+// operating system.
+func Open(path string) (*Dir, error) { return OpenShards(path, 1) }
+
+// AnyShards is, for [OpenShards], the number that the folder has, and one for a new folder.
+const AnyShards = 0
+
+// OpenShards is like [Open], for a folder with a number of shards, which a new folder gets for good.
+func OpenShards(path string, shards int) (*Dir, error) { return openOrCreate(path, shards, nil) }
+
+// Create is like [Open], for a new folder with a map, such as that of a backup; nil is one shard.
+func Create(path string, m *shardmap.Map) (*Dir, error) {
+	if m == nil {
+		return Open(path)
+	}
+	return openOrCreate(path, m.Shards(), m)
+}
+
+func openOrCreate(path string, shards int, fresh *shardmap.Map) (*Dir, error) {
 	path, err := clean(path)
 	if err != nil {
 		return nil, err
@@ -57,7 +77,7 @@ func Open(path string) (*Dir, error) {
 	if err := disk.MkdirAll(path, 0o700); err != nil {
 		return nil, &PathError{Path: path, Reason: "it cannot be created: " + cause(err)}
 	}
-	return open(path)
+	return open(path, shards, fresh)
 }
 
 // OpenExisting is like Open, but the folder must hold data already. It returns [ErrNotFound] if there is no data.
@@ -66,7 +86,16 @@ func OpenExisting(path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(path)
+	return open(path, 1, nil)
+}
+
+// OpenExistingShards is like OpenExisting, for a folder with any number of shards.
+func OpenExistingShards(path string) (*Dir, error) {
+	path, err := existing(path)
+	if err != nil {
+		return nil, err
+	}
+	return open(path, AnyShards, nil)
 }
 
 // existing returns ErrNotFound unless a folder holds data.
@@ -96,7 +125,20 @@ func hasData(path string) bool {
 // protect that, snapshots would lack it, and a link named LOCK or RESERVE would overwrite another file. The folder
 // itself may be a link, and so may the folders of what is not data.
 func noLinks(path string) error {
-	entries, err := os.ReadDir(path)
+	for n := range shardFolders(path) {
+		if err := noLinksIn(path, ShardOf(path, n).Path()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noLinksIn is noLinks for the folder of one shard.
+func noLinksIn(path, shard string) error {
+	entries, err := os.ReadDir(shard)
+	if errors.Is(err, fs.ErrNotExist) && shard != path {
+		return nil
+	}
 	if err != nil {
 		return &PathError{Path: path, Reason: cause(err)}
 	}
@@ -115,10 +157,10 @@ func noLinks(path string) error {
 
 // unlinked are the entries of a folder that cannot be links.
 var unlinked = []string{lockFile, ManifestFile, tablesFile, blobsFile, queuesFile, extentsFolder, streamsFolder,
-	clusterFolder, ScopesFile, IssuerKeyFile, HistoryFile,
+	clusterFolder, shardsFolder, ScopesFile, IssuerKeyFile, HistoryFile,
 	diskspace.ReserveFile, store.MarksFile, restoringFolder}
 
-func open(path string) (*Dir, error) {
+func open(path string, shards int, fresh *shardmap.Map) (*Dir, error) {
 	if err := noLinks(path); err != nil {
 		return nil, err
 	}
@@ -130,15 +172,15 @@ func open(path string) (*Dir, error) {
 	if err := finishRestore(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("finish restoring a snapshot: %w", err), l.release())
 	}
-	if err := d.begin(); err != nil {
+	if err := d.begin(shards, fresh); err != nil {
 		return nil, errors.Join(err, l.release())
 	}
 	return d, nil
 }
 
 // begin reads the manifest, compares the files with it, and notes that they are in use. A folder without data gets a
-// manifest.
-func (d *Dir) begin() error {
+// manifest with the map fresh, if that is not nil, and a folder for each of its shards but the first.
+func (d *Dir) begin(shards int, fresh *shardmap.Map) error {
 	m, err := readManifest(d.path)
 	if errors.Is(err, ErrManifest) {
 		return fmt.Errorf("%w; put it back, or have it made from the files that are there with `lazuli fsck --repair %s`",
@@ -148,7 +190,15 @@ func (d *Dir) begin() error {
 		return err
 	}
 	if m == nil {
-		m = newManifest()
+		if m, err = newManifest(shards); err != nil {
+			return err
+		}
+		if fresh != nil && fresh.Shards() > 1 {
+			m.Map = fresh
+		}
+	}
+	if have := m.shards(); shards != AnyShards && shards != have {
+		return &ShardsError{Path: d.path, Have: have, Want: shards}
 	}
 	// Kept also if the check fails: callers compare it with the clock.
 	d.written = m.Written
@@ -163,7 +213,7 @@ func (d *Dir) begin() error {
 	// crashed.
 	if m.Open && m.Number > 0 {
 		d.manifest, d.crashed = m, true
-		return nil
+		return makeShards(d.path, m.shards())
 	}
 	// On disk before any other file changes: from here on sizes may differ from the manifest without being damage.
 	m.Open = true
@@ -171,7 +221,8 @@ func (d *Dir) begin() error {
 		return err
 	}
 	d.manifest = m
-	return nil
+	// After the manifest: folders of shards without one are those of a folder that has lost it.
+	return makeShards(d.path, m.shards())
 }
 
 // Examine locks an existing folder and compares its files with its manifest, and changes nothing: the folder may be
@@ -213,11 +264,17 @@ func Examine(path string, repair bool) (*Dir, []Problem, error) {
 	case errors.Is(err, ErrManifest):
 		problems = append(problems, Problem{File: ManifestFile, What: "is missing or damaged",
 			Lost: "whatever was in files that are not there"})
+		// Accounts that were not in the shard of their slot were in the manifest alone.
+		if n := shardFolders(path); n > 1 {
+			if d.examined, err = shardmap.New(n); err != nil {
+				return nil, nil, errors.Join(err, d.Close())
+			}
+		}
 		return d, problems, nil
 	case err != nil || m == nil:
 		return nil, nil, errors.Join(err, d.Close())
 	}
-	d.written = m.Written
+	d.written, d.examined = m.Written, m.Map
 	found, err := m.verify(path)
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
@@ -229,7 +286,7 @@ func Examine(path string, repair bool) (*Dir, []Problem, error) {
 func (d *Dir) Accept() error {
 	m, err := readManifest(d.path)
 	if errors.Is(err, ErrManifest) || m == nil && err == nil {
-		m, err = newManifest(), nil
+		m, err = newManifest(shardFolders(d.path))
 	}
 	if err != nil {
 		return err
@@ -287,8 +344,10 @@ func (d *Dir) seal() error {
 	err := d.manifest.write(d.path)
 	if err == nil && !d.manifest.Open {
 		// Each database has removed its other marks. What is left here counts for none of them, so it need not be durable.
-		if err = os.Remove(filepath.Join(d.path, store.MarksFile)); errors.Is(err, fs.ErrNotExist) {
-			err = nil
+		for n := range d.Shards() {
+			if e := os.Remove(filepath.Join(d.Shard(n).Path(), store.MarksFile)); !errors.Is(e, fs.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
 		}
 	}
 	return err
@@ -338,25 +397,25 @@ func (d *Dir) Path() string { return d.path }
 // Temporary reports whether the folder disappears with the process.
 func (d *Dir) Temporary() bool { return d.temp }
 
-// Tables is the path of the Table service's file.
-func (d *Dir) Tables() string { return filepath.Join(d.path, tablesFile) }
+// Tables is the path of the Table service's file of shard 0.
+func (d *Dir) Tables() string { return d.Shard(0).Tables() }
 
-// Blobs is the path of the Blob service's metadata file.
-func (d *Dir) Blobs() string { return filepath.Join(d.path, blobsFile) }
+// Blobs is the path of the Blob service's metadata file of shard 0.
+func (d *Dir) Blobs() string { return d.Shard(0).Blobs() }
 
-// Extents is the path of the folder with blob content.
-func (d *Dir) Extents() string { return filepath.Join(d.path, extentsFolder) }
+// Extents is the path of the folder with blob content of shard 0.
+func (d *Dir) Extents() string { return d.Shard(0).Extents() }
 
 // Archive is the path of the folder with what waits for an archive of the log.
 func (d *Dir) Archive() string { return filepath.Join(d.path, ArchiveFolder) }
 
-// EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes.
-func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, ScopesFile) }
+// EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes of shard 0.
+func (d *Dir) EncryptionScopes() string { return d.Shard(0).EncryptionScopes() }
 
-// QueueState is the path of the Queue service's file.
-func (d *Dir) QueueState() string { return filepath.Join(d.path, queuesFile) }
+// QueueState is the path of the Queue service's file of shard 0.
+func (d *Dir) QueueState() string { return d.Shard(0).QueueState() }
 
-// Queues is the path of the folder with the stream that is the log of the Queue service's file.
+// Queues is the path of the folder with the streams that are the logs of the Queue service's files, one of each shard.
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
 
 // Cluster is the path of the folder with the identity and the streams of a node of a cluster.

@@ -17,13 +17,16 @@
 //	damaged/     files that a repair replaced, see lazuli fsck --repair
 //	dashboard.history  figures of queues that the dashboard shows
 //	encryption-scopes.json  keys of the Blob service's encryption scopes, if there ever were any
+//	shards/01/, ...  the other shards of a folder with more than one: tables.db, blobs.db, extents/, queues.db and
+//	             encryption-scopes.json with what is beside them; the logs of their queues are in queues/
 //
 // The packages named define the content of the files. A folder may hold other files: they are not touched.
 //
 // # The manifest
 //
-//	lazuli data folder, format 1
-//	{"folder": id, "number": of this version, "open": whether a process uses the folder, "files": {path: what it must be, ...}}
+//	lazuli data folder, format 1 (2 with more than one shard)
+//	{"folder": id, "number": of this version, "open": whether a process uses the folder, "files": {path: what it must be, ...},
+//	 "map": which account is in which shard, with more than one; see package shardmap}
 //	crc32c 0123abcd
 //
 // It is replaced as a whole and durably, in three moments: [Open] compares the files with it, and notes that they are

@@ -11,11 +11,16 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
 
 // Format is the version of the layout, and of all files in the folder.
 const Format = 1
+
+// formatShards is the version of the manifest of a folder with more than one shard: a release that knows no shards must
+// not open it, since it would serve the accounts of shard 0 and take the others for empty.
+const formatShards = 2
 
 // ManifestFile is the name of the file that lists what the folder must contain.
 const ManifestFile = "MANIFEST"
@@ -43,6 +48,16 @@ type manifest struct {
 	// Streams are the sizes that the files of JetStream had when the folder was closed, by their paths. Each of their
 	// records has a checksum.
 	Streams map[string]int64 `json:"streams,omitempty"`
+	// Map says which account is in which shard; nil for one shard.
+	Map *shardmap.Map `json:"map,omitempty"`
+}
+
+// shards is the number of shards.
+func (m *manifest) shards() int {
+	if m.Map == nil {
+		return 1
+	}
+	return m.Map.Shards()
 }
 
 // entry holds what the manifest says about a file.
@@ -65,7 +80,7 @@ type entry struct {
 // Errors: ErrFormat, ErrManifest, or an error of the operating system.
 func readManifest(path string) (*manifest, error) {
 	m := &manifest{}
-	err := sumfile.Read(filepath.Join(path, ManifestFile), manifestKind, Format, m)
+	err := sumfile.Read(filepath.Join(path, ManifestFile), manifestKind, formatShards, m)
 	switch {
 	case err == nil && m.Files != nil:
 		return m, nil
@@ -83,7 +98,7 @@ func readManifest(path string) (*manifest, error) {
 	}
 	// Any part of a folder's content, the streams of the queues too, says that there was a manifest: it is written first.
 	for _, name := range contents() {
-		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+		if exists(filepath.Join(path, name)) {
 			return nil, fmt.Errorf("%w: it is missing, and there is %s", ErrManifest, name)
 		}
 	}
@@ -94,15 +109,31 @@ func readManifest(path string) (*manifest, error) {
 func (m *manifest) write(path string) error {
 	m.Number++
 	m.Written = time.Now().UTC().Truncate(time.Second)
-	if err := sumfile.Write(disk.OS, filepath.Join(path, ManifestFile), manifestKind, Format, m); err != nil {
+	format := Format
+	if m.shards() > 1 {
+		format = formatShards
+	}
+	if err := sumfile.Write(disk.OS, filepath.Join(path, ManifestFile), manifestKind, format, m); err != nil {
 		return fmt.Errorf("write the data folder's manifest: %w", err)
 	}
 	return nil
 }
 
-// newManifest returns the manifest of a new folder.
-func newManifest() *manifest {
-	return &manifest{Folder: newID(), Open: true, Files: map[string]entry{}}
+// newManifest returns the manifest of a new folder with a number of shards; [AnyShards] is one.
+func newManifest(shards int) (*manifest, error) {
+	m := &manifest{Folder: newID(), Open: true, Files: map[string]entry{}}
+	if shards == AnyShards || shards == 1 {
+		return m, nil
+	}
+	var err error
+	m.Map, err = shardmap.New(shards)
+	return m, err
+}
+
+// exists reports whether there is anything at a path.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 func newID() string {

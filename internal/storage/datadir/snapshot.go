@@ -145,7 +145,7 @@ func (d *Dir) Restore(name string, prepare func(path string) error) error {
 	if err := finishRestore(d.path); err != nil {
 		return err
 	}
-	return d.begin()
+	return d.begin(AnyShards, nil)
 }
 
 // verifyCopy compares a copy of a snapshot with its manifest.

@@ -26,7 +26,7 @@ func OpenTemp(parent string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create temporary data folder: %w", err)
 	}
-	d, err := open(path)
+	d, err := open(path, 1, nil)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(path))
 	}

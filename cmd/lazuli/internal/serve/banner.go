@@ -169,6 +169,9 @@ func dataText(b banner) string {
 		return "in memory; lost when the process ends"
 	}
 	text := b.backend.Path()
+	if n := b.backend.Shards(); n > 1 {
+		text += fmt.Sprintf("  (%d shards)", n)
+	}
 	if b.config.Durability == config.Relaxed {
 		text += "  (durability relaxed: a power failure may lose the latest writes)"
 	}

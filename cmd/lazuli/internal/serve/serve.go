@@ -37,8 +37,9 @@ import (
 type Backend interface {
 	// URL is an account's endpoint of a service.
 	URL(service wire.Service, account string) string
-	// Path is the data folder.
+	// Path is the data folder, and Shards the number of its shards.
 	Path() string
+	Shards() int
 	// Ready returns nil while the services serve, and otherwise why they do not.
 	Ready() error
 	// Complete returns nil if the services serve and this node has complete copies, and otherwise what is missing.

@@ -19,6 +19,7 @@ func startStack(ctx context.Context, c *config.Config, sec *Security, o Options)
 	log, metrics := o.log, o.metrics
 	sc := server.Config{
 		InMemory:       c.InMemory,
+		Shards:         c.Shards,
 		Relaxed:        c.Durability == config.Relaxed,
 		Blob:           c.Blob.Address(),
 		Queue:          c.Queue.Address(),

@@ -11,6 +11,17 @@ type Usage struct {
 	Groups, Updates int64
 }
 
+// Add adds the usage of another shard.
+func (u *Usage) Add(o Usage) {
+	u.Metadata += o.Metadata
+	u.Content += o.Content
+	u.Compactions += o.Compactions
+	u.Freed += o.Freed
+	u.Moved += o.Moved
+	u.Groups += o.Groups
+	u.Updates += o.Updates
+}
+
 // Usage returns the space that the state takes.
 func (s *Maintenance) Usage() (u Usage, err error) {
 	u.Metadata, err = s.node.DB.Size()

@@ -1,0 +1,311 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// shardAccounts are the accounts of a server with shards, which are spread over all of four shards.
+func shardAccounts(t *testing.T) (names []string, accounts *auth.Accounts) {
+	t.Helper()
+	key := check.Must(auth.ParseKey(otherKey))(t)
+	var list []auth.Account
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("shop%02d", i))
+		list = append(list, auth.Account{Name: names[i], Keys: []auth.Key{key}})
+	}
+	return names, check.Must(auth.NewAccounts(list...))(t)
+}
+
+// startShards starts a server with a number of shards.
+func startShards(t *testing.T, c Config) (s *Server, tenants map[string]*tenant) {
+	t.Helper()
+	names, accounts := shardAccounts(t)
+	c.Accounts, c.Log = accounts, slog.New(slog.DiscardHandler)
+	s = check.Must(Start(c))(t)
+	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
+	tenants = map[string]*tenant{}
+	for _, name := range names {
+		tenants[name] = newTenant(t, s.ConnectionStringOf(name, otherKey))
+	}
+	return s, tenants
+}
+
+// apart returns two accounts whose blobs are in different shards.
+func apart(t *testing.T, s *Server) (from, to string) {
+	t.Helper()
+	names, _ := shardAccounts(t)
+	open := s.services.Load()
+	for _, to = range names[1:] {
+		if open.of(wire.Blob, names[0]) != open.of(wire.Blob, to) {
+			return names[0], to
+		}
+	}
+	t.Fatal("all accounts are in one shard")
+	return "", ""
+}
+
+// Accounts have their data however many shards there are, also after a restart, and each shard has that of some.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards), func(t *testing.T) {
+			t.Parallel()
+			c := Config{Location: t.TempDir(), Shards: shards, Relaxed: true}
+			s, tenants := startShards(t, c)
+			for name, x := range tenants {
+				x.fill(t, "of"+name)
+			}
+			check.OK(t, s.Ready())
+			for n := range shards {
+				of := s.services.Load().shards[n]
+				commits, _ := of.tables.State.Commits()
+				usage := check.Must(of.blobs.State.Maintenance.Usage())(t)
+				if commits == 0 || usage.Groups == 0 {
+					t.Errorf("nothing was written to shard %d: %d groups of tables, %+v", n, commits, usage)
+				}
+			}
+			check.OK(t, s.Stop(t.Context()))
+			// The number of shards is that of the folder, where it is not given.
+			c.Shards = 0
+			s, tenants = startShards(t, c)
+			if got := len(s.services.Load().shards); got != shards {
+				t.Fatalf("%d shards after a restart", got)
+			}
+			for name, x := range tenants {
+				for other := range tenants {
+					want := ""
+					if other == name {
+						want = "bqt"
+					}
+					if got := x.has(t, "of"+other); got != want {
+						t.Errorf("%s has %q of what %s has made, want %q", name, got, other, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A folder has one number of shards for good, and what does not know shards does not open it.
+func TestNumberOfShardsIsFixed(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	s, _ := startShards(t, Config{Location: path, Shards: 2, Relaxed: true})
+	check.OK(t, s.Stop(t.Context()))
+	for _, shards := range []int{1, 3} {
+		s, err := Start(Config{Location: path, Shards: shards, Log: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			check.OK(t, s.Stop(t.Context()))
+		}
+		if !errors.Is(err, datadir.ErrShards) || !strings.Contains(fmt.Sprint(err), "has 2 shards") {
+			t.Errorf("with %d shards: %v", shards, err)
+		}
+	}
+	for what, open := range map[string]func() (*datadir.Dir, error){
+		"Open":         func() (*datadir.Dir, error) { return datadir.Open(path) },
+		"OpenExisting": func() (*datadir.Dir, error) { return datadir.OpenExisting(path) },
+	} {
+		if d, err := open(); !errors.Is(err, datadir.ErrShards) {
+			t.Errorf("%s: %v", what, err)
+			if err == nil {
+				check.OK(t, d.Close())
+			}
+		}
+	}
+	for name, c := range map[string]Config{
+		"in memory": {InMemory: true, Shards: 2},
+		"too many":  {Location: t.TempDir(), Shards: shardmap.Max + 1},
+		"negative":  {Location: t.TempDir(), Shards: -1},
+	} {
+		if s, err := Start(c); err == nil {
+			check.OK(t, s.Stop(t.Context()))
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// A name of a host gives the account as well, and what has no account gets the same answer as with one shard.
+func TestAddressesOfShards(t *testing.T) {
+	t.Parallel()
+	answers := map[int]map[string]string{}
+	for _, shards := range []int{1, 4} {
+		s, tenants := startShards(t, Config{Location: t.TempDir(), Shards: shards, Relaxed: true})
+		answers[shards] = map[string]string{}
+		for name, x := range tenants {
+			x.fill(t, "things")
+			container := x.blobs.ServiceClient().NewContainerClient("things")
+			url := check.Must(container.GetSASURL(sas.ContainerPermissions{Read: true, List: true},
+				time.Now().Add(time.Hour), nil))(t)
+			_, query, _ := strings.Cut(url, "?")
+			for host, path := range map[string]string{
+				name + ".blob.localhost": "/things/blob", name + "-secondary.blob.localhost": "/things/blob",
+				"127.0.0.1": "/" + name + "/things/blob", name + ".dfs.localhost": "/things/blob",
+			} {
+				answers[shards][host+path] = rawGet(t, s, host, path+"?"+query)
+			}
+		}
+		for _, path := range []string{"/", "//", "/UPPER/things", "/x", "/nobodyhere/things/blob", "/%73hop00/things"} {
+			answers[shards][path] = rawGet(t, s, "127.0.0.1", path)
+		}
+	}
+	for address, want := range answers[1] {
+		if got := answers[4][address]; got != want {
+			t.Errorf("%s: %q with 4 shards, and %q with one", address, got, want)
+		}
+		if strings.Contains(address, "blob.localhost/things") && want != "200 things" {
+			t.Errorf("%s: %q", address, want)
+		}
+	}
+}
+
+// rawGet sends a request for a path to the Blob service, with the name of a host, and returns status and body without
+// what differs from request to request.
+func rawGet(t *testing.T, s *Server, host, path string) string {
+	t.Helper()
+	r := check.Must(http.NewRequestWithContext(t.Context(), http.MethodGet,
+		strings.TrimSuffix(s.URL(wire.Blob, ""), "/")+path, nil))(t)
+	r.Host = host
+	resp, err := s.Client().Do(r)
+	check.OK(t, err)
+	defer resp.Body.Close()
+	body := check.Must(io.ReadAll(resp.Body))(t)
+	if code := resp.Header.Get("x-ms-error-code"); code != "" {
+		return fmt.Sprint(resp.StatusCode, " ", code)
+	}
+	return fmt.Sprint(resp.StatusCode, " ", string(body))
+}
+
+// A copy has the bytes of a source in another shard: at once, in the background, from a SAS, with conditions; a caller
+// who may not read the source is refused as with one shard.
+func TestCopiesBetweenShards(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards), func(t *testing.T) {
+			t.Parallel()
+			s, tenants := startShards(t, Config{Location: t.TempDir(), Shards: 4, Relaxed: true})
+			source, target := apart(t, s)
+			if shards == 1 { // the same accounts in one shard
+				s, tenants = startShards(t, Config{Location: t.TempDir(), Relaxed: true})
+			}
+			content := bytes.Repeat([]byte("a sentence. "), 10_000)
+			ctx := t.Context()
+			check.Must(tenants[source].blobs.CreateContainer(ctx, "from", nil))(t)
+			check.Must(tenants[target].blobs.CreateContainer(ctx, "goal", nil))(t)
+			from := tenants[source].blobs.ServiceClient().NewContainerClient("from").NewBlockBlobClient("text")
+			check.Must(from.UploadBuffer(ctx, content, &blockblob.UploadBufferOptions{Tags: map[string]string{"a": "b"},
+				Metadata: map[string]*string{"who": to.Ptr("me")}}))(t)
+			signed := check.Must(from.GetSASURL(sas.BlobPermissions{Read: true}, time.Now().Add(time.Hour), nil))(t)
+			box := tenants[target].blobs.ServiceClient().NewContainerClient("goal")
+			same := func(name string) {
+				t.Helper()
+				got := check.Must(box.NewBlobClient(name).DownloadStream(ctx, nil))(t)
+				text := check.Must(io.ReadAll(got.Body))(t)
+				if !bytes.Equal(text, content) {
+					t.Errorf("%s has %d other bytes", name, len(text))
+				}
+			}
+			check.Must(box.NewBlockBlobClient("put").UploadBlobFromURL(ctx, signed, nil))(t)
+			same("put")
+			check.Must(box.NewBlobClient("sync").CopyFromURL(ctx, signed, nil))(t)
+			same("sync")
+			check.Must(box.NewBlobClient("later").StartCopyFromURL(ctx, signed, nil))(t)
+			check.Eventually(t, func() bool {
+				p := check.Must(box.NewBlobClient("later").GetProperties(ctx, nil))(t)
+				return *p.CopyStatus == blob.CopyStatusTypeSuccess && *p.Metadata["Who"] == "me"
+			}, "the copy has not ended")
+			same("later")
+			// Without a credential for the source, and with a condition that does not hold.
+			for what, err := range map[string]error{
+				"no credential": second(box.NewBlobClient("no").CopyFromURL(ctx, from.URL(), nil)),
+				"etag": second(box.NewBlobClient("no").CopyFromURL(ctx, signed, &blob.CopyFromURLOptions{
+					SourceModifiedAccessConditions: &blob.SourceModifiedAccessConditions{SourceIfMatch: to.Ptr(azcore.ETag(`"0x1"`))}})),
+				"tags": second(box.NewBlockBlobClient("no").UploadBlobFromURL(ctx, signed,
+					&blockblob.UploadBlobFromURLOptions{SourceModifiedAccessConditions: &blob.SourceModifiedAccessConditions{
+						SourceIfTags: to.Ptr(`"a"='c'`)}})),
+			} {
+				if err == nil {
+					t.Errorf("%s: copied", what)
+				}
+			}
+			if _, err := box.NewBlobClient("no").GetProperties(ctx, nil); err == nil {
+				t.Error("a refused copy has made a blob")
+			}
+		})
+	}
+}
+
+// second is the error of a call with a result.
+func second[A any](_ A, err error) error { return err }
+
+// The files of a shard are in its folder, and those of shard 0 where a server without shards has its files.
+func TestFilesOfShards(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	s, _ := startShards(t, Config{Location: path, Shards: 2, Relaxed: true})
+	check.OK(t, s.Stop(t.Context()))
+	for _, name := range []string{"tables.db", "blobs.db", "queues.db", "extents", "shards/01/tables.db",
+		"shards/01/blobs.db", "shards/01/queues.db", "shards/01/extents",
+		"queues/jetstream/$G/streams/LAZULI_LOG_queues", "queues/jetstream/$G/streams/LAZULI_LOG_queues-s01"} {
+		if !exists(filepath.Join(path, filepath.FromSlash(name))) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+// Snapshots have all shards, and a file of a shard that is missing is a loss, not an empty shard.
+func TestStateOfShards(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	s, tenants := startShards(t, Config{Location: path, Shards: 4, Relaxed: true})
+	for _, x := range tenants {
+		x.fill(t, "first")
+	}
+	check.OK(t, s.Save(t.Context(), "a", false))
+	for _, x := range tenants {
+		x.fill(t, "second")
+	}
+	deleted := check.Must(s.Reset(t.Context(), Scope{Prefix: "first"}))(t)
+	if deleted[wire.Blob] != len(tenants) || deleted[wire.Queue] != len(tenants) || deleted[wire.Table] != len(tenants) {
+		t.Errorf("deleted %v", deleted)
+	}
+	check.OK(t, s.Restore(t.Context(), "a"))
+	for name, x := range tenants {
+		if first, later := x.has(t, "first"), x.has(t, "second"); first != "bqt" || later != "" {
+			t.Errorf("%s has %q of before the snapshot, and %q of later", name, first, later)
+		}
+	}
+	check.OK(t, s.Stop(t.Context()))
+	for _, name := range []string{"tables.db", "blobs.db", "queues.db"} {
+		file := filepath.Join(path, "shards", "02", name)
+		check.OK(t, os.Rename(file, file+".away"))
+		_, err := Start(Config{Location: path, Log: slog.New(slog.DiscardHandler)})
+		var content *datadir.ContentError
+		if !errors.As(err, &content) || !strings.Contains(err.Error(), "shards/02/"+name) {
+			t.Errorf("without %s: %v", name, err)
+		}
+		check.OK(t, os.Rename(file+".away", file))
+	}
+}

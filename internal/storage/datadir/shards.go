@@ -1,0 +1,134 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
+)
+
+// shardsFolder has a folder for each shard but shard 0, whose files are in the data folder itself.
+const shardsFolder = "shards"
+
+// Shard is a part of a data folder: the files of one set of the services. Shard 0 lies where a folder without shards
+// has its files, so that one shard is the same as none.
+type Shard struct {
+	root string
+	// Number is the number of the shard, from 0.
+	Number int
+}
+
+// Shards is the number of shards of the folder. In [Examine] it is what the manifest says, and 1 if that is not known.
+func (d *Dir) Shards() int {
+	switch {
+	case d.manifest != nil:
+		return d.manifest.shards()
+	case d.examined != nil:
+		return d.examined.Shards()
+	}
+	return 1
+}
+
+// Map says which account is in which shard; nil for one shard.
+func (d *Dir) Map() *shardmap.Map {
+	if d.manifest == nil {
+		return d.examined
+	}
+	return d.manifest.Map
+}
+
+// Shard returns a shard of the folder.
+func (d *Dir) Shard(number int) Shard { return ShardOf(d.path, number) }
+
+// ShardOf returns a shard of the folder at a path, which need not be open.
+func ShardOf(path string, number int) Shard { return Shard{path, number} }
+
+// name is the path of a shard in its folder, "" for shard 0.
+func (s Shard) name() string {
+	if s.Number == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%02d", shardsFolder, s.Number)
+}
+
+// Name returns the path in the data folder of a file of the shard: "shards/01/tables.db" of "tables.db".
+func (s Shard) Name(file string) string {
+	if s.Number == 0 {
+		return file
+	}
+	return s.name() + "/" + file
+}
+
+// Path is the folder with the shard's files.
+func (s Shard) Path() string { return filepath.Join(s.root, filepath.FromSlash(s.name())) }
+
+// Tables is the path of the Table service's file.
+func (s Shard) Tables() string { return filepath.Join(s.Path(), tablesFile) }
+
+// Blobs is the path of the Blob service's metadata file.
+func (s Shard) Blobs() string { return filepath.Join(s.Path(), blobsFile) }
+
+// Extents is the path of the folder with blob content.
+func (s Shard) Extents() string { return filepath.Join(s.Path(), extentsFolder) }
+
+// QueueState is the path of the Queue service's file.
+func (s Shard) QueueState() string { return filepath.Join(s.Path(), queuesFile) }
+
+// EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes.
+func (s Shard) EncryptionScopes() string { return filepath.Join(s.Path(), ScopesFile) }
+
+// Log is the name of the log of a database of the shard, which is "tables", "queues" or "blobs": it names a stream.
+func (s Shard) Log(database string) string {
+	if s.Number == 0 {
+		return database
+	}
+	return fmt.Sprintf("%s-s%02d", database, s.Number)
+}
+
+// makeShards creates the folders of shards that do not exist, durably.
+func makeShards(path string, shards int) error {
+	for n := 1; n < shards; n++ {
+		if err := disk.MkdirAll(ShardOf(path, n).Path(), 0o700); err != nil {
+			return fmt.Errorf("data folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// shardFolders returns the number of shards by the folders that are there, as after a loss of the manifest.
+func shardFolders(path string) int {
+	shards := 1
+	if !exists(filepath.Join(path, shardsFolder)) {
+		return shards
+	}
+	for n := 1; n < shardmap.Max; n++ {
+		if exists(ShardOf(path, n).Path()) {
+			shards = n + 1
+		}
+	}
+	return shards
+}
+
+// ErrShards is the error for a folder with another number of shards than was asked for. It is a [ShardsError].
+var ErrShards = errors.New("data folder has another number of shards")
+
+// ShardsError reports a folder with another number of shards than was asked for.
+type ShardsError struct {
+	Path       string
+	Have, Want int
+}
+
+// Error says what works.
+func (e *ShardsError) Error() string {
+	if e.Want == 1 {
+		return fmt.Sprintf("data folder %s has %d shards: give --shards %[2]d to a server; other commands that use one folder "+
+			"as a whole need a folder with one shard", e.Path, e.Have)
+	}
+	return fmt.Sprintf("data folder %s has %d shards, not %d: the number is fixed when the folder is made; use --shards "+
+		"%[2]d, or a new folder", e.Path, e.Have, e.Want)
+}
+
+// Unwrap returns [ErrShards].
+func (e *ShardsError) Unwrap() error { return ErrShards }
