@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // Config configures a [Server]. The zero value is not valid: one of Location and InMemory is required.
@@ -146,4 +147,29 @@ func (c *Config) validate() error {
 		c.Log = slog.Default()
 	}
 	return nil
+}
+
+// ErrOneShard means that something works with one shard alone. The error that wraps it names it.
+var ErrOneShard = errors.New("works with one shard only")
+
+// checkShards refuses what does not know shards yet.
+func (c *Config) checkShards() error {
+	what := ""
+	switch {
+	case c.Shards < 0 || c.Shards > shardmap.Max:
+		return fmt.Errorf("a server has 1 to %d shards, not %d", shardmap.Max, c.Shards)
+	case c.Shards <= 1:
+		return nil
+	case c.InMemory:
+		what = "a server without a data folder (in-memory)"
+	case c.Cluster != nil:
+		what = "a node of a cluster"
+	case c.NATS.URL != "":
+		what = "an external NATS server"
+	case c.Archive != nil:
+		what = "an archive of the log"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone with a data folder", what, ErrOneShard)
 }

@@ -312,6 +312,9 @@ func (s *Server) Faults() *faultrule.Set { return s.faults }
 // Path returns the data folder.
 func (s *Server) Path() string { return s.dir.Path() }
 
+// Shards is the number of shards.
+func (s *Server) Shards() int { return s.dir.Shards() }
+
 // Addr returns the address that a service listens on, host:port; "" for a service that does not listen.
 func (s *Server) Addr(svc wire.Service) string {
 	for _, srv := range s.listeners {

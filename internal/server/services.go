@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,10 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/cluster"
-	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
-	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
@@ -31,8 +27,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
-	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
@@ -40,81 +34,6 @@ import (
 
 // errNotOpen means that the services could not be opened again after their state was replaced.
 var errNotOpen = errors.New("the services are not open")
-
-// services are what the server has open: its shards, and what they share.
-type services struct {
-	shards []*shard // by their numbers; at least one
-	// placed says which account is in which shard; nil with one shard.
-	placed *shardmap.Map
-	// fronts choose the shard of a request; nil with one shard, whose handlers are called directly.
-	fronts map[wire.Service]http.Handler
-	opened chan struct{} // closed when fronts is set
-
-	events   atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
-	accounts *accounts.Manager              // nil without Config.ManagedAccounts
-	// recorder records changes of queues and tables for the event log.
-	recorder *changes.Recorder
-	nats     *natsserver.Server
-	node     *cluster.Node // nil for a server alone
-	// forward passes requests to the homes of the logs; nil for a server alone.
-	forward *forward.Forwarder
-
-	board   *longpoll.Board // where requests wait for changes
-	closers []func() error  // in order of start; closed in reverse
-}
-
-// A shard is a set of the three services with databases, logs and extents of its own. See docs/design/shards.md.
-type shard struct {
-	datadir.Shard
-	tables tables
-	blobs  blobs
-	queues queues
-}
-
-// A service is what clients reach, with the parts that the server works on itself.
-type (
-	tables struct {
-		*tablesvc.Service
-		*tablehost.Parts
-	}
-	blobs struct {
-		*blobsvc.Service
-		*blobhost.Parts
-	}
-	queues struct {
-		*queuesvc.Service
-		*queuehost.Parts
-	}
-)
-
-func (s *shard) handler(svc wire.Service) http.Handler {
-	switch svc {
-	case wire.Blob:
-		return s.blobs.Handler()
-	case wire.DataLake:
-		return s.blobs.LakeHandler()
-	case wire.Queue:
-		return s.queues.Handler()
-	default:
-		return s.tables.Handler()
-	}
-}
-
-// handler serves one service of all shards.
-func (o *services) handler(svc wire.Service) http.Handler {
-	if o.fronts == nil {
-		return o.shards[0].handler(svc)
-	}
-	return o.fronts[svc]
-}
-
-func (o *services) close() (err error) {
-	for i := len(o.closers) - 1; i >= 0; i-- {
-		err = errors.Join(err, o.closers[i]())
-	}
-	o.closers = nil
-	return err
-}
 
 // handler serves one service, through the gate, with the services that are open now.
 func (s *Server) handler(svc wire.Service) http.Handler {

@@ -4,41 +4,102 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
+	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
+	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
-// ErrOneShard means that something works with one shard alone. The error that wraps it names it.
-var ErrOneShard = errors.New("works with one shard only")
+// services are what the server has open: its shards, and what they share.
+type services struct {
+	shards []*shard // by their numbers; at least one
+	// placed says which account is in which shard; nil with one shard.
+	placed *shardmap.Map
+	// fronts choose the shard of a request; nil with one shard, whose handlers are called directly.
+	fronts map[wire.Service]http.Handler
+	opened chan struct{} // closed when fronts is set
 
-// checkShards refuses what does not know shards yet.
-func (c *Config) checkShards() error {
-	what := ""
-	switch {
-	case c.Shards < 0 || c.Shards > shardmap.Max:
-		return fmt.Errorf("a server has 1 to %d shards, not %d", shardmap.Max, c.Shards)
-	case c.Shards <= 1:
-		return nil
-	case c.InMemory:
-		what = "a server without a data folder (in-memory)"
-	case c.Cluster != nil:
-		what = "a node of a cluster"
-	case c.NATS.URL != "":
-		what = "an external NATS server"
-	case c.Archive != nil:
-		what = "an archive of the log"
-	default:
-		return nil
-	}
-	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone with a data folder", what, ErrOneShard)
+	events   atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
+	accounts *accounts.Manager              // nil without Config.ManagedAccounts
+	// recorder records changes of queues and tables for the event log.
+	recorder *changes.Recorder
+	nats     *natsserver.Server
+	node     *cluster.Node // nil for a server alone
+	// forward passes requests to the homes of the logs; nil for a server alone.
+	forward *forward.Forwarder
+
+	board   *longpoll.Board // where requests wait for changes
+	closers []func() error  // in order of start; closed in reverse
 }
 
-// Shards is the number of shards.
-func (s *Server) Shards() int { return s.dir.Shards() }
+// A shard is a set of the three services with databases, logs and extents of its own. See docs/design/shards.md.
+type shard struct {
+	datadir.Shard
+	tables tables
+	blobs  blobs
+	queues queues
+}
+
+// A service is what clients reach, with the parts that the server works on itself.
+type (
+	tables struct {
+		*tablesvc.Service
+		*tablehost.Parts
+	}
+	blobs struct {
+		*blobsvc.Service
+		*blobhost.Parts
+	}
+	queues struct {
+		*queuesvc.Service
+		*queuehost.Parts
+	}
+)
+
+func (s *shard) handler(svc wire.Service) http.Handler {
+	switch svc {
+	case wire.Blob:
+		return s.blobs.Handler()
+	case wire.DataLake:
+		return s.blobs.LakeHandler()
+	case wire.Queue:
+		return s.queues.Handler()
+	default:
+		return s.tables.Handler()
+	}
+}
+
+// handler serves one service of all shards.
+func (o *services) handler(svc wire.Service) http.Handler {
+	if o.fronts == nil {
+		return o.shards[0].handler(svc)
+	}
+	return o.fronts[svc]
+}
+
+func (o *services) close() (err error) {
+	for i := len(o.closers) - 1; i >= 0; i-- {
+		err = errors.Join(err, o.closers[i]())
+	}
+	o.closers = nil
+	return err
+}
 
 // named are the names of the services in the map of shards.
 var named = map[wire.Service]string{wire.Blob: shardmap.Blob, wire.DataLake: shardmap.Blob, wire.Queue: shardmap.Queue,

@@ -93,6 +93,7 @@ func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag st
 	if src.Intent != "" {
 		header.Set("X-Ms-File-Request-Intent", src.Intent)
 	}
+	// What only a source in this server is asked for: the services of others may not know it.
 	if src.Tags != "" {
 		header.Set("X-Ms-If-Tags", src.Tags)
 		header.Set("X-Ms-Version", remoteVersion)
@@ -107,6 +108,7 @@ func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag st
 	if err != nil {
 		return b, err
 	}
+	// The tags are the only condition that is sent. Those of src.If are checked below, on the answer.
 	if src.Tags != "" && resp.StatusCode == http.StatusPreconditionFailed {
 		_ = resp.Body.Close()
 		return b, &state.SourceError{Err: state.ErrTagCondition}

@@ -622,7 +622,7 @@ func TestLogIsTrimmed(t *testing.T) {
 
 func (f *fixture) logged() int {
 	f.Helper()
-	list, _, err := f.stack.Events().Log.Read(auth.DevelopmentAccount, 0, 1000, 1<<20)
+	list, _, err := f.stack.Events().Logs.All[0].Read(auth.DevelopmentAccount, 0, 1000, 1<<20)
 	check.OK(f, err)
 	return len(list)
 }

@@ -249,8 +249,8 @@ func (m *Manager) Confirm(account, name, code string) error {
 	if r.code == "" || subtle.ConstantTimeCompare([]byte(r.code), []byte(code)) != 1 || m.Now().After(r.codeEnds) {
 		return ErrCode
 	}
-	if err := m.Logs.Of(r.sub.Account).Set(r.sub.Account, r.sub.Name, mustMarshal(&record{Subscription: r.sub, State: Succeeded}),
-		nil); err != nil {
+	if err := m.Logs.Of(r.sub.Account).Set(r.sub.Account, r.sub.Name,
+		mustMarshal(&record{Subscription: r.sub, State: Succeeded}), nil); err != nil {
 		return err
 	}
 	r.state, r.code = Succeeded, ""

@@ -378,7 +378,8 @@ func (c *check) queues() (err error) {
 	}
 	report := c.unlessReported(c.of.Name("queues.db"), damaged)
 	lost := 0
-	db, err := queuestate.OpenLog(c.of.QueueState(), c.dir.Queues(), c.of.Log(queuestate.LogName), func(d jetstreamfiles.Damage) {
+	log := c.of.Log(queuestate.LogName)
+	db, err := queuestate.OpenLog(c.of.QueueState(), c.dir.Queues(), log, func(d jetstreamfiles.Damage) {
 		switch {
 		case d.Torn:
 			return

@@ -76,8 +76,8 @@ func Open(path string, o store.Options, f Follower, log *slog.Logger) (*Store, e
 	return s, nil
 }
 
-// InShard makes the store that of a shard, by its number. The ids of the tables of two shards differ, so that an account
-// can be moved with its tables. It must be called before the first table is created.
+// InShard makes the store that of a shard, by its number. The ids of the tables of two shards differ, so that an
+// account can be moved with its tables. It must be called before the first table is created.
 func (s *Store) InShard(number int) { s.shard = number }
 
 // Replication returns the state of the replicated log; ok is false for a store of a single machine.

@@ -37,8 +37,8 @@ var parts = []part{
 // Content are the files that [Dir.Forget] takes when other nodes have everything in them.
 var Content = []string{tablesFile, blobsFile, extentsFile, queuesFile, ScopesFile, streamsFolder}
 
-// partsOf are the files that the manifest of a folder with a number of shards lists: those of shard 0, and those of each
-// other shard in its own folder.
+// partsOf are the files that the manifest of a folder with a number of shards lists: those of shard 0, and those of
+// each other shard in its own folder.
 func partsOf(shards int) []part {
 	list := slices.Clone(parts)
 	for n := 1; n < shards; n++ {
@@ -66,10 +66,6 @@ func contents() []string {
 const NodeFile = clusterFolder + "/node.json"
 
 const (
-	tablesFile    = "tables.db"
-	blobsFile     = "blobs.db"
-	queuesFile    = "queues.db"
-	extentsFolder = "extents"
 	extentsFile   = extentsFolder + "/" + extent.ManifestFile
 	clusterFolder = "cluster"
 )

@@ -24,9 +24,6 @@ const IssuerKeyFile = "issuer-key.pem"
 // part of the content: snapshots lack them.
 const HistoryFile = "dashboard.history"
 
-// ScopesFile is the name of the file that holds the keys of the Blob service's encryption scopes.
-const ScopesFile = "encryption-scopes.json"
-
 // DamagedFolder is the name of the folder that holds the files that a repair replaced.
 const DamagedFolder = "damaged"
 
@@ -390,6 +387,28 @@ func cause(err error) string {
 	}
 	return err.Error()
 }
+
+// Shards is the number of shards of the folder. In [Examine] it is what the manifest says, and 1 if that is not known.
+func (d *Dir) Shards() int {
+	switch {
+	case d.manifest != nil:
+		return d.manifest.shards()
+	case d.examined != nil:
+		return d.examined.Shards()
+	}
+	return 1
+}
+
+// Map says which account is in which shard; nil for one shard.
+func (d *Dir) Map() *shardmap.Map {
+	if d.manifest == nil {
+		return d.examined
+	}
+	return d.manifest.Map
+}
+
+// Shard returns a shard of the folder.
+func (d *Dir) Shard(number int) Shard { return ShardOf(d.path, number) }
 
 // Path is the folder's absolute path.
 func (d *Dir) Path() string { return d.path }

@@ -130,12 +130,6 @@ func newManifest(shards int) (*manifest, error) {
 	return m, err
 }
 
-// exists reports whether there is anything at a path.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 func newID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails

@@ -3,10 +3,22 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
+)
+
+// ScopesFile is the name of the file that holds the keys of the Blob service's encryption scopes.
+const ScopesFile = "encryption-scopes.json"
+
+// The names of what a shard has in its folder.
+const (
+	tablesFile    = "tables.db"
+	blobsFile     = "blobs.db"
+	queuesFile    = "queues.db"
+	extentsFolder = "extents"
 )
 
 // shardsFolder has a folder for each shard but shard 0, whose files are in the data folder itself.
@@ -19,28 +31,6 @@ type Shard struct {
 	// Number is the number of the shard, from 0.
 	Number int
 }
-
-// Shards is the number of shards of the folder. In [Examine] it is what the manifest says, and 1 if that is not known.
-func (d *Dir) Shards() int {
-	switch {
-	case d.manifest != nil:
-		return d.manifest.shards()
-	case d.examined != nil:
-		return d.examined.Shards()
-	}
-	return 1
-}
-
-// Map says which account is in which shard; nil for one shard.
-func (d *Dir) Map() *shardmap.Map {
-	if d.manifest == nil {
-		return d.examined
-	}
-	return d.manifest.Map
-}
-
-// Shard returns a shard of the folder.
-func (d *Dir) Shard(number int) Shard { return ShardOf(d.path, number) }
 
 // ShardOf returns a shard of the folder at a path, which need not be open.
 func ShardOf(path string, number int) Shard { return Shard{path, number} }
@@ -85,6 +75,12 @@ func (s Shard) Log(database string) string {
 		return database
 	}
 	return fmt.Sprintf("%s-s%02d", database, s.Number)
+}
+
+// exists reports whether there is anything at a path.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // makeShards creates the folders of shards that do not exist, durably.

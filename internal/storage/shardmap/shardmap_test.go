@@ -11,7 +11,8 @@ import (
 func TestSlotsNeverChange(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[[2]string]int{
-		{Blob, "devstoreaccount1"}: 2571, {Queue, "devstoreaccount1"}: 1380, {Table, "devstoreaccount1"}: 2120, {Blob, "shop"}: 2012,
+		{Blob, "devstoreaccount1"}: 2571, {Queue, "devstoreaccount1"}: 1380, {Table, "devstoreaccount1"}: 2120,
+		{Blob, "shop"}: 2012,
 	} {
 		if got := Slot(name[0], name[1]); got != want {
 			t.Errorf("%v: slot %d, want %d", name, got, want)
@@ -107,8 +108,8 @@ func TestNumbersOfShards(t *testing.T) {
 	}
 }
 
-// FuzzMap reads any text as a map: one that is taken gives every account one of its shards, and is the same after it was
-// stored again.
+// FuzzMap reads any text as a map: one that is taken gives every account one of its shards, and is the same after it
+// was stored again.
 func FuzzMap(f *testing.F) {
 	f.Add(`{"shards":4,"revision":7,"slots":{"1":3},"exceptions":{"blob/shop":2}}`, "shop")
 	f.Add(`{"shards":1,"revision":1}`, "devstoreaccount1")
