@@ -70,7 +70,7 @@ func openFile(path string, o store.Options) (*store.DB, error) {
 // Open opens or creates the file and starts background work.
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{log: o.Log, now: o.Now, firstID: queueID(max(o.FirstID, 1)), properties: o.Properties,
-		aside: make(map[queueID]map[uint64]struct{}),
+		aside:   make(map[queueID]map[uint64]struct{}),
 		damaged: make(map[string]struct{})}
 	if s.log == nil {
 		s.log = slog.Default()
