@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"go/importer"
 	"go/token"
@@ -16,6 +17,12 @@ import (
 // public are the packages that other programs import. All other packages of the module are commands, examples, or below
 // a folder internal.
 var public = []string{"tables", "workers/...", "functions", "lazulitest", "server", "tablesvc", "queuesvc", "blobsvc"}
+
+// names are the exported names of the packages whose first page of godoc is longest. The numbers only fall; a package
+// that is not here exports at most maxNames.
+var names = map[string]int{"workers": 140, "tables": 90, "workers/durable": 44}
+
+const maxNames = 60
 
 // A program outside of the module can neither name nor make an internal type: a field, parameter or result with such a
 // type is of no use to it, and the exported name promises something that cannot be had.
@@ -39,12 +46,29 @@ func TestPublicSignaturesHaveNoInternalTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		checked++
+		checkNames(t, p.name(), pkg)
 		if found := leaks(pkg); len(found) > 0 {
 			t.Errorf("%s has internal types in exported signatures:\n\t%s", p.name(), strings.Join(found, "\n\t"))
 		}
 	}
 	if checked < len(public) {
 		t.Errorf("checked %d packages; the list has %d patterns", checked, len(public))
+	}
+}
+
+// checkNames bounds what a reader of godoc has to look through. Methods and fields are below their types.
+func checkNames(t *testing.T, name string, pkg *types.Package) {
+	t.Helper()
+	n := 0
+	for _, exported := range pkg.Scope().Names() {
+		if token.IsExported(exported) {
+			n++
+		}
+	}
+	t.Logf("%-40s %3d exported names", name, n)
+	if most := cmp.Or(names[name], maxNames); n > most {
+		t.Errorf("%s exports %d names, more than %d: make some fields or methods of others, or give them a package", name, n,
+			most)
 	}
 }
 
