@@ -70,7 +70,7 @@ choices of a run, but not the moments at which the server is killed relative to 
 		"--damage are for a server alone")
 	fl.StringSliceVar(&kinds, "faults", nil, "kinds of faults of a cluster, such as 'cut off' (default: "+
 		strings.Join(chaos.NodeFaults(), ", ")+")")
-	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	fl.BoolVarP(&quiet, "quiet", "q", false, "do not show progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		// Everything is checked before a folder is made: a run of half an hour must not end at a wrong flag.
 		if minutes <= 0 || c.Rounds < 0 || c.Clients < 1 || c.Clients > 64 || c.FsckEvery < 0 || c.Damage < 1 {

@@ -22,8 +22,8 @@ func newExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export FOLDER",
 		Short: "Copy an account's tables, queues and blobs to a folder",
-		Long: `Copy an account's tables, queues and blobs to a folder, from Lazuli, Azurite or Azure. The folder is made, or has an export that was
-interrupted, which is continued. docs/export-import.md describes the files, and what the protocol does not show.
+		Long: `Copy an account's tables, queues and blobs to a folder, from Lazuli, Azurite or Azure. The command
+creates the folder, or continues an interrupted export in it. docs/export-import.md describes the files, and what the protocol does not show.
 
 Items that cannot be read, such as archived blobs, are listed, and the exit code is 1; the archive is whole otherwise.`,
 		Example: `  lazuli export backup
@@ -97,14 +97,14 @@ func newImportCommand(m *Main) *cobra.Command {
 	var verify, fromAzurite bool
 	cmd := &cobra.Command{
 		Use:   "import FOLDER",
-		Short: "Copy what lazuli export wrote, or a data folder of Azurite, to an account",
+		Short: "Import an exported folder, or a data folder of Azurite, into an account",
 		Long: `Copy a folder that ` + "`lazuli export`" +
-			` wrote to an account on Lazuli, Azurite or Azure. Every file is checked before anything of it is
-written. An import that was interrupted continues if it is run again; it notes its progress in the folder.
+			` wrote to an account on Lazuli, Azurite or Azure. The command checks each file
+before it writes anything of it, and notes its progress in the folder: run it again to continue an interrupted import.
 
-With --azurite the folder is one that Azurite wrote. What it has becomes a new data folder of Lazuli, --location, with the times of blobs, messages
-and entities, and the identifiers of snapshots. No server may run on that folder, and Azurite not either. With --connection-string a running
-account is written instead; times are then those of the import.`,
+With --azurite, FOLDER is a data folder of Azurite. The command converts it into a new data folder of Lazuli, --location, and keeps the times of
+blobs, messages and entities, and the identifiers of snapshots. Stop Azurite, and any server on the new folder, first. With --connection-string,
+the command writes into a running account instead; times are then those of the import.`,
 		Example: `  lazuli import backup --connection-string "$OTHER"
   lazuli import backup --verify
   lazuli import --azurite ~/azurite --location lazuli-data`,

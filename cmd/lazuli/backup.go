@@ -37,8 +37,9 @@ func newBackupCommand(m *Main) *cobra.Command {
 		Long: `Back up a running server, or through any of its nodes a cluster: tables, queues and blobs of all
 accounts as they are at one moment, with ETags, times, leases, snapshots, versions, soft-deleted
 data, uncommitted blocks, event subscriptions, and messages with their identifiers, dequeue counts
-and pop receipts. Requests are served meanwhile. Only what no earlier backup in PLACE has is
-written, and the content of blobs that the newest one has is not read.
+and pop receipts. The server serves requests meanwhile. Backups are incremental: the command writes
+only what no earlier backup in PLACE contains, and does not read the content of blobs that the newest
+one contains.
 
 ` + placeHelp + `
 
@@ -58,7 +59,7 @@ server ran (managed-accounts): keep the accounts file and the configuration too.
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
 	cmd.Flags().IntVar(&o.Keep, "keep", 0, "remove all but this number of the newest backups; 0 keeps all")
 	cmd.Flags().DurationVar(&o.KeepFor, "keep-for", 0,
-		"with --keep, keep others too that are not older than this, such as 720h")
+		"with --keep, also keep backups younger than this, such as 720h")
 	check := cmd.Flags().Bool("check", false, "check the backup afterwards, as lazuli backup check does")
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -269,13 +270,13 @@ func verifyRestored(ctx context.Context, path string) error {
 func newRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "restore PLACE FOLDER", Short: "Make a data folder from a backup", Args: cobra.ExactArgs(2),
 		Long: `Make a data folder for a server alone from a backup in PLACE: the newest one, or that of --name.
-FOLDER must not exist, or be empty. It gets its name when it is complete and was checked as by
-lazuli fsck. A running server is not touched: start one on the folder with "lazuli serve --location
-FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOLDER".
+FOLDER must not exist, or be empty. It appears under its name once it is complete and has passed the
+checks of lazuli fsck. A running server is not touched: start one on the folder with "lazuli serve
+--location FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOLDER".
 
 With --to-time, PLACE is that of a server's option --archive, and FOLDER gets the state of that
-moment: every change that was acknowledged before it, and none that began after it. What can be
-reached, "lazuli backup log ls" shows; a moment that cannot is refused.
+moment: every change that was acknowledged before it, and none that began after it.
+"lazuli backup log ls" lists the times that can be restored; the command refuses others.
 
 ` + placeHelp,
 		Example: `  lazuli restore /mnt/backups /var/lib/lazuli-restored

@@ -31,9 +31,8 @@ import (
 // newClusterCommand makes `lazuli cluster`.
 func newClusterCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "cluster",
-		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, remove nodes, finish upgrades, and begin a " +
-			"cluster with the data of a server alone",
+		Use:   "cluster",
+		Short: "Show a cluster, make snapshots, remove nodes, finish upgrades, and convert the data of a server alone",
 		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, make the data folder of a server alone the
 beginning of a cluster, and copy accounts between such a folder and a cluster. docs/cluster.md describes clusters. --admin-host and --admin-port
 say where the admin listener of one running node is; a node accepts snapshot, leave and upgrade --finish only from its

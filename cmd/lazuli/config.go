@@ -14,8 +14,8 @@ func newConfigCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the configuration that serve would use, and where each value comes from",
-		Long: `Print the configuration that serve would use with these flags, and where each value comes from. What is
-printed is a configuration file for --config: defaults are comments, and so are secrets, which are not printed.`,
+		Long: `Print the configuration that serve would use with these flags, and where each value comes from. The output
+is a configuration file for --config: defaults are commented out, and secrets are left out.`,
 		Example: `  lazuli config --config lazuli.yaml
   lazuli config init > lazuli.yaml`,
 		Args: cobra.NoArgs,

@@ -91,7 +91,7 @@ func newAllDemonstrationsCommand() *cobra.Command {
 		Long: "Run all demonstrations in sequence, each with the defaults of its verb. The exit code is 0 if all checks " +
 			"of all demonstrations pass."}
 	connection := target.OverrideFlag(cmd, "a Lazuli that each verb starts")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress on standard error")
 	asJSON := cmd.Flags().Bool("json", false, "for each demonstration")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		heading := cmd.OutOrStdout()
@@ -387,7 +387,7 @@ func runFlags(cmd *cobra.Command, points []string, c *demo.Config) (complete fun
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
-	quiet := fl.BoolP("quiet", "q", false, "no progress on standard error")
+	quiet := fl.BoolP("quiet", "q", false, "do not show progress on standard error")
 	return func(points []string) (end func(), err error) {
 		switch {
 		// An empty list means "all" to the harness; --fault= must not become that by accident.

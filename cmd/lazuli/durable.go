@@ -47,7 +47,7 @@ effect when a process that runs the hub receives it.`,
 func queryFlags(cmd *cobra.Command) func(time.Time) taskhub.Query {
 	statuses := cmd.Flags().StringSlice("status", nil,
 		"statuses: Pending, Running, Completed, Failed, Terminated, Suspended")
-	prefix := cmd.Flags().String("prefix", "", "beginning of the instance ID")
+	prefix := cmd.Flags().String("prefix", "", "prefix of the instance ID")
 	older := cmd.Flags().Duration("older-than", 0, "minimum time since creation")
 	newer := cmd.Flags().Duration("newer-than", 0, "maximum time since creation")
 	return func(now time.Time) taskhub.Query {

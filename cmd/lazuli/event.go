@@ -39,7 +39,7 @@ func newEventCreate(ask target.AdminCaller) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "create",
 		Aliases: []string{"add"},
-		Short:   "Make a subscription, once its endpoint has confirmed that it wants the events",
+		Short:   "Create a subscription after its endpoint has passed validation",
 		Example: `  lazuli event create --name thumbs --endpoint http://localhost:7071/runtime/webhooks/EventGrid?functionName=Thumbnail
   lazuli event create --name audit --endpoint-type storagequeue --endpoint events --included-event-types Microsoft.Storage.BlobDeleted
   lazuli event create --name large --endpoint http://localhost:8080/hook --subject-begins-with /blobServices/default/containers/photos/ \
@@ -76,19 +76,19 @@ func newEventCreate(ask target.AdminCaller) *cobra.Command {
 	f.StringSliceVar(&s.IncludedEventTypes, "included-event-types", nil,
 		"types of events (default: those that Event Grid has for blobs)")
 	f.StringVar(&s.SubjectBeginsWith, "subject-begins-with", "",
-		"beginning of the subjects, such as /blobServices/default/containers/NAME/blobs/PREFIX or "+
+		"prefix of the subjects, such as /blobServices/default/containers/NAME/blobs/PREFIX or "+
 			"/queueServices/default/queues/NAME/")
-	f.StringVar(&s.SubjectEndsWith, "subject-ends-with", "", "end of the subjects, such as .jpg")
-	f.BoolVar(&s.SubjectCaseSensitive, "subject-case-sensitive", false, "compare subjects with regard to case")
+	f.StringVar(&s.SubjectEndsWith, "subject-ends-with", "", "suffix of the subjects, such as .jpg")
+	f.BoolVar(&s.SubjectCaseSensitive, "subject-case-sensitive", false, "match the case of subjects")
 	f.StringArrayVar(&filters, "advanced-filter", nil,
 		`"KEY OPERATOR VALUE ...", such as "data.api StringIn PutBlob CopyBlob"; can be given several times`)
-	f.IntVar(&s.MaxDeliveryAttempts, "max-delivery-attempts", 30, "attempts to deliver an event, 1 to 30")
-	f.IntVar(&s.EventTTL, "event-ttl", 1440, "minutes for which delivery of an event is tried, 1 to 1440")
+	f.IntVar(&s.MaxDeliveryAttempts, "max-delivery-attempts", 30, "maximum number of delivery attempts, 1 to 30")
+	f.IntVar(&s.EventTTL, "event-ttl", 1440, "time to live of an event in minutes, 1 to 1440")
 	f.IntVar(&s.MaxEventsPerBatch, "max-events-per-batch", 1, "maximum number of events in a request, 1 to 5000")
 	f.IntVar(&s.PreferredBatchSize, "preferred-batch-size-in-kilobytes", 64,
 		"preferred size of a request in KiB, 1 to 1024")
 	f.StringVar(&s.DeadLetterContainer, "deadletter-container", "",
-		"container of the account for events that cannot be delivered (default: they are dropped)")
+		"dead-letter container of the account for undeliverable events (default: they are dropped)")
 	return cmd
 }
 
@@ -116,7 +116,7 @@ func parseAdvancedFilter(text string) (f events.AdvancedFilter, err error) {
 }
 
 func newEventList(ask target.AdminCaller) *cobra.Command {
-	cmd := &cobra.Command{Use: "ls", Short: "List the subscriptions with what became of their events", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "ls", Short: "List the subscriptions with counts of their events", Args: cobra.NoArgs}
 	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list, err := target.AskAdmin[[]events.Status](cmd, ask, "", "a list of event subscriptions")
@@ -134,7 +134,7 @@ func newEventList(ask target.AdminCaller) *cobra.Command {
 func newEventRemove(ask target.AdminCaller) *cobra.Command {
 	var account string
 	cmd := &cobra.Command{Use: "rm SUBSCRIPTION ...",
-		Short: "Remove subscriptions; what they have not delivered is not delivered any more", Args: cobra.MinimumNArgs(1),
+		Short: "Remove subscriptions with their undelivered events", Args: cobra.MinimumNArgs(1),
 		Example: "  lazuli event rm audit --yes"}
 	confirm := console.Confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -161,6 +161,6 @@ func newEventFlush(ask target.AdminCaller) *cobra.Command {
 			_, err := ask(cmd, http.MethodPost, "/flush?timeout="+url.QueryEscape(timeout.String()), nil)
 			return err
 		}}
-	cmd.Flags().DurationVar(&timeout, "timeout", 8*time.Second, "longest wait")
+	cmd.Flags().DurationVar(&timeout, "timeout", 8*time.Second, "maximum time to wait")
 	return cmd
 }

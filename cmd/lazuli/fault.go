@@ -21,8 +21,8 @@ import (
 func newFaultCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fault",
-		Short: "Make chosen requests of a running server fail: errors, delays, broken connections, lost responses",
-		Long: `Create, list and remove the fault rules of a running server that was started with --faults. A rule chooses
+		Short: "Inject faults into requests of a running server: errors, delays, broken connections, lost responses",
+		Long: `Create, list and remove the fault rules of a running server that was started with --faults. A rule selects
 requests and says how they fail; docs/faults.md describes the actions and what the Azure SDKs make of them.
 --admin-host and --admin-port say where the server's admin listener is. Rules end with the server.`,
 	}
@@ -42,7 +42,7 @@ func newFaultCreate(ask target.AdminCaller) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "create",
 		Aliases: []string{"add"},
-		Short:   "Make a rule; its name is printed",
+		Short:   "Create a rule and print its name",
 		Example: `  lazuli fault create --operation "Put Blob" --error ServerBusy --retry-after 2s --count 3
   lazuli fault create --service queue --operation "Put Message" --unanswered --nth 2
   lazuli fault create --resource 'Employees*' --throttle-requests 100 --throttle-per partition
@@ -118,7 +118,7 @@ func newFaultCreate(ask target.AdminCaller) *cobra.Command {
 	f.Float64Var(&t.AccountEntities, "throttle-account-entities", 0,
 		"maximum entities per second of the tables of an account; requests above it get 503 ServerBusy")
 	f.BoolVar(&azureLimits, "azure-table-limits", false,
-		"the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, with "+
+		"apply the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, with "+
 			"--retry-after 1s")
 	f.DurationVar(&lag, "secondary-lag", 0,
 		"the secondary endpoint lacks what was changed in this time; with --failed-over, the primary endpoint lacks it")

@@ -21,12 +21,12 @@ func newFindCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "find TEXT",
 		Short: "Find blobs, messages, entities, jobs and workflow instances by name, key, text or ID",
-		Long: `Find what an account has, on Lazuli, Azurite or Azure: containers, queues, tables, blobs, partition and row
-keys, workflow instances and jobs whose names begin with TEXT, messages that contain it, and a message by its ID.
-Messages are peeked at: Lazuli shows all of a queue, other services the first 32 visible ones.
+		Long: `Search an account on Lazuli, Azurite or Azure: find containers, queues, tables, blobs, partition and row keys,
+workflow instances and jobs whose names begin with TEXT, messages that contain it, and a message by its ID.
+The command peeks at messages: Lazuli shows all of a queue, other services the first 32 visible ones.
 
-RowKeys and messages have no index. A search ends when --time has passed or --limit results were found, says where it
-was, and prints the --after with which it goes on.
+RowKeys and messages have no index. A search stops after --time or --limit results, says
+how far it came, and prints the --after that continues it.
 
 lazuli search is for the full-text index of the search-index role.`,
 		Example: "  lazuli find order-7\n  lazuli find 'o'\\''brien' --limit 1000 --time 1m --json",
@@ -38,7 +38,7 @@ lazuli search is for the full-text index of the search-index role.`,
 	fl := cmd.Flags()
 	fl.IntVar(&bounds.Results, "limit", bounds.Results, "maximum number of results, at most 5000")
 	fl.DurationVar(&bounds.Time, "time", 10*time.Second, "time after which the search stops, at most 10m")
-	after := fl.String("after", "", "position that an earlier search printed, to go on from there")
+	after := fl.String("after", "", "position that an earlier search printed, to continue it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case bounds.Results < 1 || bounds.Results > 5000:

@@ -36,8 +36,8 @@ the folder damaged/ in the data folder; nothing is deleted. Content that is dama
 repaired: its blobs are listed, and answer reads of the damaged part with an error until they are
 overwritten or deleted. Findings that were repaired are warnings.
 
-In the folder of a node of a cluster, --repair only sets damaged databases aside: the node gets them
-from the other nodes when it starts.
+In the folder of a cluster node, --repair only moves damaged databases to damaged/: the node copies
+them from the other nodes when it starts.
 
 With --repair, files that are missing or older are accepted as they are, and foreign files are set aside.
 
@@ -77,6 +77,6 @@ begin with "lost:" say what.`,
 	f := cmd.Flags()
 	config.AddFlags(f, "location", "config")
 	f.BoolVar(&o.Repair, "repair", false, "keep what is intact in damaged files, and set the damaged ones aside")
-	f.IntVar(&o.MaxFindings, "max-findings", 1000, "findings to print; further ones are counted")
+	f.IntVar(&o.MaxFindings, "max-findings", 1000, "maximum number of findings to print; the others are counted")
 	return cmd
 }

@@ -154,22 +154,22 @@ its messages are delivered again when their leases end.`,
 		"address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in "+
 			"LAZULI_ADMIN_TOKEN (default: none)")
 	fl.StringVar(&f.keys, "keys", "",
-		"file with the keys that HTTP requests must have, by the authLevel of functions; it is written if it does not exist "+
-			"(default: no keys are asked for)")
+		"file with the keys that HTTP requests need, by the authLevel of the function; created if it does not exist "+
+			"(default: requests need no keys)")
 	fl.BoolVar(&f.storage, "storage", false,
 		"serve storage as well, on ports 10000 to 10002, with the data in the app's folder "+funcapp.StorageFolder)
-	fl.BoolVar(&f.watch, "watch", false, "start the app again when its files change")
+	fl.BoolVar(&f.watch, "watch", false, "restart the app when its files change")
 	fl.StringVar(&f.logFormat, "log-format", "console", "console, the lines of Core Tools; text or json")
-	fl.BoolVar(&f.verbose, "verbose", false, "log in detail what the host itself does")
+	fl.BoolVar(&f.verbose, "verbose", false, "log the host's own activity in detail")
 	fl.StringVar(&f.cors, "cors", "",
-		"origins whose pages may call functions, separated by commas, or * (default: Host.CORS of local.settings.json)")
+		"allowed CORS origins, separated by commas, or * (default: Host.CORS of local.settings.json)")
 	fl.StringSliceVar(&f.allowHosts, "allow-host", nil,
-		"names that requests may have as their host where no keys are asked for, besides addresses and localhost: that of a "+
+		"further host names to accept while requests need no keys, besides addresses and localhost: that of a "+
 			"tunnel, for instance")
-	fl.BoolVar(&f.corsCredentials, "cors-credentials", false, "let these pages send cookies")
+	fl.BoolVar(&f.corsCredentials, "cors-credentials", false, "allow credentials, such as cookies, in CORS requests")
 	// Those of Core Tools that scripts and editors give.
 	fl.BoolVar(&f.enableAuth, "enableAuth", false, "the same as --keys .lazuli/keys.json in the app's folder")
-	fl.BoolVar(&f.noBuild, "no-build", false, "start what an earlier build of a .NET or Java project has written")
+	fl.BoolVar(&f.noBuild, "no-build", false, "do not build a .NET or Java project; start its last build")
 	fl.StringVar(&f.dir, "script-root", ".", "the same as --dir")
 	for _, name := range []string{"enableAuth", "script-root"} {
 		fl.Lookup(name).Hidden = true
@@ -356,7 +356,7 @@ The templates are ` + funcapp.TemplateNames() + `; their names in Core Tools, su
 	fl.StringVarP(&name, "name", "n", "", "name of the function")
 	fl.StringVarP(&template, "template", "t", "", "template: "+funcapp.TemplateNames())
 	fl.StringVarP(&level, "authlevel", "a", "function",
-		"who may call an HTTP function where keys are asked for: anonymous, function or admin")
+		"authorization level of an HTTP function: anonymous, function or admin")
 	fl.StringVar(&dir, "dir", ".", "folder of the function app")
 	return cmd
 }

@@ -89,7 +89,7 @@ func accountOf(text string, f *azurite.Folder) (string, error) {
 	case len(names) == 1:
 		return names[0], nil
 	}
-	return "", fmt.Errorf("the folder has the accounts %s, and none of the name %s", strings.Join(names, ", "),
+	return "", fmt.Errorf("the folder has the accounts %s, but no account %s", strings.Join(names, ", "),
 		settings.Account)
 }
 

@@ -174,7 +174,7 @@ is that job's.`,
   lazuli jobs put reports '{"day": "today"}' --unique today --unique-for 1h`}
 	open := target.StorageFlag(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&unique, "unique", "", "put none while another job with this key waits or runs")
+	fl.StringVar(&unique, "unique", "", "put no job while another one with this key waits or runs")
 	fl.DurationVar(&uniqueFor, "unique-for", 0, "hold the key of --unique for at least this long")
 	fl.DurationVar(&keep, "keep", 0, "keep state and result for this long once the job is done")
 	fl.DurationVar(&delay, "delay", 0, "delay before the job runs, up to 168h")

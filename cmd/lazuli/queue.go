@@ -51,7 +51,7 @@ func queueStorage(cmd *cobra.Command) target.Opener[workers.Storage] {
 
 func newQueueListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [PREFIX]", Short: "List queues with the number of messages and the age of the oldest",
-		Long: `List queues with the number of messages, of messages that the server has set aside because damage makes them unreadable, and the age
+		Long: `List queues with the number of messages, of unreadable messages that the server has set aside, and the age
 of the oldest visible message. Messages set aside are included in the number of messages; lazuli fsck shows them.`,
 		Args: cobra.MaximumNArgs(1)}
 	open, output := queueService(cmd), console.ListOutput(cmd)

@@ -63,7 +63,7 @@ Lazuli-Changes and Lazuli-Change of each message say the same.`,
 		for _, d := range damaged {
 			// A torn end is what a crash leaves, and the server cuts it off at its next start.
 			if !d.Torn {
-				return fmt.Errorf("what follows cannot be read: %v; `lazuli fsck` says more", d)
+				return fmt.Errorf("the rest of the stream cannot be read: %v; run `lazuli fsck`", d)
 			}
 		}
 		return nil

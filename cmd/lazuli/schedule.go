@@ -67,7 +67,7 @@ If the body is a JSON object, each message also has the members "schedule" and "
 	fl.StringVar(&catchUp, "catch-up", "once",
 		"what to do about occurrences that were missed while no process with the role was running: once, skip, all")
 	fl.IntVar(&s.MaxCatchUp, "max-catch-up", 100, "largest number of messages with --catch-up all, 1 to 1000")
-	fl.BoolVar(&s.Paused, "paused", false, "create it paused")
+	fl.BoolVar(&s.Paused, "paused", false, "create the schedule in the paused state")
 	fl.BoolVar(&plain, "plain", false,
 		"put the text unencoded (default: base64, as Azure Functions and the workers expect)")
 	fl.BoolVar(&replace, "replace", false,

@@ -262,8 +262,8 @@ func printReport(out io.Writer, r searchapi.Report) error {
 func newSearchRebuildCommand(source func(*cobra.Command) (searchSource, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
-		Short: "Make the index again from the table",
-		Long: `Make the index again from the table. The role reads the whole table into a new index, which then replaces the current one;
+		Short: "Rebuild the index from the table",
+		Long: `Rebuild the index from the table. The role reads the whole table into a new index, which then replaces the current one;
 until then, searches use the current one. The role begins with the next change, or within half a minute. Without a running
 role, remove the folder of the index.`,
 		Args: cobra.NoArgs,

@@ -27,7 +27,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 	}
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
 	asJSON := cmd.Flags().Bool("json", false, "for each look")
-	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "time between two looks, over which rates are taken")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "sampling interval; rates are means over it")
 	cmd.Flags().IntVarP(&count, "count", "n", 0,
 		"number of tables, printed one below the other (default: without end, at a terminal on a cleared screen)")
 	cmd.Flags().IntVar(&rows, "rows", 15, "maximum number of operations, and of queues")

@@ -62,7 +62,7 @@ durable suspend" suspends an instance.`}
 				return changeApp(cmd, open, *app, args[0], verb.name)
 			}
 			if cmd.Flags().Changed("connection-string") {
-				return console.Usagef("--app is missing: --connection-string is for the processes of an app")
+				return console.Usagef("--connection-string needs --app, the app whose processes change the function")
 			}
 			_, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil)
 			if errors.Is(err, target.ErrNotServed) {

@@ -97,7 +97,7 @@ both alike.`,
 		"directory for the data folder of the server that bench starts (default: the system's temporary directory)")
 	f.BoolVar(&cfg.Restart, "restart", false,
 		"at the end, restart the server on its data and report the time until it is ready")
-	f.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	f.BoolVarP(&quiet, "quiet", "q", false, "do not show progress on standard error")
 	return cmd, cfg
 }
 

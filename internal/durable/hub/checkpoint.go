@@ -283,7 +283,7 @@ func (b *Backend) clean(ctx context.Context, instance string, n, old *record.His
 	err := b.histories.Trim(ctx, instance, n, b.clock.Now())
 	n.Stale = err != nil
 	if err := errors.Join(append(errs, err)...); err != nil {
-		b.log.Warn("cannot delete what an earlier execution has left", "instance", instance, "err", sdkerr.Short(err))
+		b.log.Warn("cannot delete the data of an earlier execution", "instance", instance, "err", sdkerr.Short(err))
 	}
 }
 

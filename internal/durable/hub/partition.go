@@ -228,7 +228,7 @@ func (b *Backend) judge(ctx context.Context, w *inflight.Session, h *record.Hist
 			if fresh && r.Blob != "" && r.Execution != "" && f.h.Started() && r.Execution != f.h.ExecutionID {
 				// It was written after the payloads of its execution were deleted.
 				if err := b.payloads.Delete(ctx, r.Blob); err != nil {
-					b.log.Warn("cannot delete what an earlier execution has left", "instance", w.Instance, "err",
+					b.log.Warn("cannot delete the data of an earlier execution", "instance", w.Instance, "err",
 						sdkerr.Short(err))
 				}
 			}

@@ -23,7 +23,7 @@ func TestAzuriteCombinations(t *testing.T) {
 		{"--cert x.pfx --pwd sesame", "", ""},
 		{"--cert x.P12", "", ""},
 		{"--cert x.pem --pwd sesame", "", ""},
-		{"--cert x.pfx --key y.pem --pwd sesame", "", "has its key"},
+		{"--cert x.pfx --key y.pem --pwd sesame", "", "contains its key"},
 		{"--cert x.pem", "", "go together"},
 		{"--pwd sesame", "", "set cert"},
 		{"--services queue,table --queue-port 10000", "", ""},

@@ -288,7 +288,7 @@ func (c *Config) validate() error {
 	}
 	switch {
 	case c.PFX() && c.Key != "":
-		return errors.New("a PFX file has its key: key goes with a certificate in PEM")
+		return errors.New("a PFX file contains its key: use the option key with a PEM certificate alone")
 	case c.Password != "" && c.Cert == "":
 		return errors.New("pwd is the password of a PFX file: set cert")
 	case !c.PFX() && c.Cert != "" && c.Key == "":
@@ -465,7 +465,7 @@ func (n *NATS) validate() error {
 	} else if len(n.Monitors) > 0 && n.Unproven {
 		return errors.New("nats-unproven accepts any server: it cannot be used with nats-monitor")
 	} else if n.Listen != "" {
-		return errors.New("nats-listen is for the embedded server: it cannot be used with nats-url")
+		return errors.New("nats-listen cannot be used with nats-url: it is an option of the embedded server")
 	}
 	if (n.Cert == "") != (n.Key == "") {
 		return errors.New("nats-cert and nats-key go together")

@@ -191,7 +191,7 @@ func archiveTarget(s string) error {
 func (r *Roles) validate() error {
 	switch {
 	case r.Account != "" && len(r.Enabled) == 0:
-		return errors.New("roles-account is for roles: set roles")
+		return errors.New("roles-account needs the option roles")
 	case r.LogFlushEvery == 0:
 		return errors.New("log-storage-flush-every cannot be 0")
 	// The slots of every hour begin at the same minutes, so that the folder of a line follows from its time alone.

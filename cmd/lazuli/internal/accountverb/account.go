@@ -29,11 +29,11 @@ func NewCommand(environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "account",
 		Short: "List, add, set, rotate and remove storage accounts, in a running server or an accounts file",
-		Long: `With --server, changes the accounts of a running server that was started with
---managed-accounts: they are kept in its data folder, and in a cluster every node
-has them. LAZULI_ADMIN_TOKEN is the token of its admin listener.
+		Long: `With --server, the command changes the accounts of a running server that was
+started with --managed-accounts. The server keeps them in its data folder, and in a
+cluster every node has them. LAZULI_ADMIN_TOKEN is the token of its admin listener.
 
-With --file, edits an accounts file, which has one line "name:key1[:key2]
+With --file, the command edits an accounts file, which has one line "name:key1[:key2]
 [setting=value ...]" for each storage account and is readable only by its owner. A
 server that was started with the file applies changes within seconds, without a
 restart.
@@ -285,7 +285,7 @@ func newRemove(at *accountPlace) *cobra.Command {
 	}
 	confirm := console.Confirmation(cmd)
 	deleteData := cmd.Flags().Bool("delete-data", false,
-		"with --server, delete what the account has; without it, an account that has data is not removed")
+		"with --server, also delete the account's data; without this flag, an account with data is not removed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if at.server {
 			what := "whose keys are then lost"
@@ -326,7 +326,7 @@ func newRemove(at *accountPlace) *cobra.Command {
 func newShow(at *accountPlace) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Print the keys of an account, or its connection string, which are secrets",
+		Short: "Print the keys of an account or its connection string: both are secrets",
 		Example: `  lazuli account show team --server
   export AZURE_STORAGE_CONNECTION_STRING="$(lazuli account show team --connection-string --host store.example --https)"`,
 		Args: cobra.ExactArgs(1),

@@ -135,7 +135,7 @@ func Camel(title string) string {
 // Confirmation adds --yes to cmd, and returns a function that asks whether to go on. Where no person can be asked, it
 // wants --yes.
 func Confirmation(cmd *cobra.Command) func(question string) error {
-	yes := cmd.Flags().BoolP("yes", "y", false, "do it without a question")
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	return func(question string) error {
 		if *yes {
 			return nil

@@ -23,8 +23,8 @@ type Opener func(*cobra.Command) func(string) (backup.Place, error)
 
 // NewLog makes `lazuli backup log`. placeHelp describes the arguments of the verbs of backups.
 func NewLog(open Opener, placeHelp string) *cobra.Command {
-	cmd := &cobra.Command{Use: "log", Short: "Look at the archive of a server's log",
-		Long: "Look at the archive that a server with --archive keeps in a place."}
+	cmd := &cobra.Command{Use: "log", Short: "Inspect the archive of a server's log",
+		Long: "Inspect the archive that a server with --archive keeps in a place."}
 	cmd.AddCommand(newLs(open, placeHelp))
 	return cmd
 }

@@ -85,7 +85,7 @@ if (live) {
   let last = Number(live.rows[0]?.dataset.number ?? 0), source;
   const start = () => {
     source = new EventSource(live.dataset.live);
-    source.onopen = () => { place.textContent = 'Live. What the dashboard itself sends is not shown.'; };
+    source.onopen = () => { place.textContent = 'Live. Requests of the dashboard itself are not shown.'; };
     source.onerror = () => { place.textContent = 'The connection is broken; trying again.'; };
     source.onmessage = (event) => {
       const template = document.createElement('template');
