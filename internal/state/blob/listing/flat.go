@@ -27,6 +27,8 @@ func (l *Blobs) walk(tx *store.Tx, emit func(Item) error) (next []byte, err erro
 		pending.Seek(pendingStart(start))
 	}
 	var last []byte // where the last item is, for listings of versions and deleted blobs
+	// passed is the key without slot of the last record among the blobs, if uncommitted blocks are listed.
+	var passed []byte
 	count := 0
 	// Two ordered walks are merged. A name with committed and uncommitted records is found in both, and findUncommitted
 	// leaves it to the records of the blob.
@@ -37,11 +39,18 @@ func (l *Blobs) walk(tx *store.Tx, emit func(Item) error) (next []byte, err erro
 		if pending.Key != nil && (blobs.Key == nil || bytes.Compare(pending.Key, blobs.Key[:len(blobs.Key)-8]) < 0) {
 			w, find = &pending, l.findUncommitted
 		}
-		if err := l.Work.Spend(RecordWork); budget.EndsPage(err) {
-			l.Short = true
-			return l.position(w, &blobs)
-		} else if err != nil {
-			return nil, err
+		// The work does not end a page between a blob and the uncommitted blocks of its name: both have one position, and
+		// the next page would begin with the blob once more.
+		if w == &blobs || !bytes.Equal(pending.Key, passed) {
+			if err := l.Work.Spend(RecordWork); budget.EndsPage(err) {
+				l.Short = true
+				return l.position(w, &blobs)
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if w == &blobs && l.Uncommitted {
+			passed = append(passed[:0], blobs.Key[:len(blobs.Key)-8]...)
 		}
 		item, at, err := find(tx, w)
 		if err != nil {

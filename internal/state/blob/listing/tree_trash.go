@@ -77,8 +77,11 @@ func (w *trashWalk) parse() (err error) {
 func (w *trashWalk) pass(tx *store.Tx, upTo string, all bool, page *treePage) (more bool, err error) {
 	// Each round does one deletion. All before the current key were sent, or are within a prefix that was.
 	for w.Key != nil && (all || tree.ComparePaths(w.path, upTo) <= 0) {
-		if more, err := page.spend(w.position); err != nil || !more {
-			return false, err
+		// The work does not end a page at a prefix that was sent: the next page would send it once more.
+		if w.prefix == "" || w.prefix != w.l.commonPrefix(w.path) {
+			if more, err := page.spend(w.position); err != nil || !more {
+				return false, err
+			}
 		}
 		item, err := w.item(tx)
 		if err != nil {
