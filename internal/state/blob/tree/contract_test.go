@@ -280,4 +280,44 @@ func TestPermissionsOnTheWay(t *testing.T) {
 			t.Errorf("%s of a file that is overwritten: %v, want %v", name, err, c.err)
 		}
 	}
+	// Who may change the owner and the group may do what changes neither, and give nothing away.
+	old = &record.Node{Owner: "alice", Group: "staff"}
+	l := Link{Caller: alice, Chown: Grant{Held: true, By: alice}}
+	if err := l.mayReplaceAccess(&parent, old, &NewNode{Group: "staff"}); err != nil {
+		t.Errorf("the group that it has: %v", err)
+	}
+	if err := l.mayReplaceAccess(&parent, old, &NewNode{Owner: "bob"}); !errors.Is(err, record.ErrAccess) {
+		t.Errorf("another owner: %v", err)
+	}
+}
+
+// A walk of a directory from a position outside of it has all of it, or nothing; from one in a directory that the
+// caller may not list, it fails.
+func TestWalksFromOutside(t *testing.T) {
+	t.Parallel()
+	check.OK(t, open(t).Update(func(tx *store.Tx) error {
+		for _, path := range []string{"b/", "b/0", "b/z", "b/closed/", "b/closed/file"} {
+			check.OK(t, create(tx, path, root()))
+		}
+		b := check.Must(Find(tx, box, "b", root()))(t).Item.Inode()
+		for from, want := range map[string]string{"a": "b/0", "a/zz": "b/0", "": "b/0", "c": "", "b.x": ""} {
+			w := Walk{Tx: tx}
+			check.OK(t, w.Begin(b, "b/", "", from))
+			more, err := w.Next()
+			check.OK(t, err)
+			if more != (want != "") || more && w.Path != want {
+				t.Errorf("from %q: %q, %v; want %q", from, w.Path, more, want)
+			}
+		}
+		closed := check.Must(Find(tx, box, "b/closed", root()))(t).Item
+		var rec record.Blob
+		check.OK(t, record.LoadBlob(tx, closed, record.BaseSlot, &rec))
+		rec.Node.Access = posix.Of(0o750)
+		record.PutBlob(tx, closed, record.BaseSlot, &rec)
+		w := Walk{Tx: tx, Caller: &posix.Caller{ID: "alice", Checked: true}}
+		if err := w.Begin(b, "b/", "", "b/closed/file"); !errors.Is(err, record.ErrAccess) {
+			t.Errorf("from below a directory that is closed: %v", err)
+		}
+		return nil
+	}))
 }
