@@ -18,6 +18,7 @@ import (
 type rig struct {
 	folder, binary, reached string
 	short                   bool // leave out what the tests leave out with -short
+	flags                   []string
 
 	// took is how long each test takes alone, and reach has the tests that come to the place of a mutant.
 	took  map[string]time.Duration
@@ -31,6 +32,13 @@ const quick = 500 * time.Millisecond
 // alone. A test that fails by itself would catch every mutant.
 func (r *rig) learn() error {
 	r.took, r.reach = map[string]time.Duration{}, map[int][]string{}
+	// Tests with pgregory.net/rapid would keep what has failed with a mutant in testdata, and repeat it later.
+	const noFile = "-rapid.nofailfile"
+	tried := exec.Command(r.binary, noFile, "-test.list=^$")
+	tried.Dir = r.folder
+	if tried.Run() == nil {
+		r.flags = append(r.flags, noFile)
+	}
 	list := exec.Command(r.binary, "-test.list=^Test")
 	list.Dir = r.folder
 	names, err := list.Output()
@@ -111,8 +119,8 @@ const learning = -1
 func (r *rig) run(number int, limit time.Duration, tests ...string) (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, r.binary, "-test.run=^("+strings.Join(tests, "|")+")$", "-test.failfast",
-		fmt.Sprint("-test.short=", r.short), "-test.timeout="+limit.String())
+	cmd := exec.CommandContext(ctx, r.binary, append(r.flags, "-test.run=^("+strings.Join(tests, "|")+")$",
+		"-test.failfast", fmt.Sprint("-test.short=", r.short), "-test.timeout="+limit.String())...)
 	cmd.Dir = r.folder
 	cmd.Env = append(os.Environ(), fmt.Sprint("LAZULI_MUTANT=", number), "LAZULI_MUTANT_REACHED="+r.reached)
 	cmd.WaitDelay = time.Second
