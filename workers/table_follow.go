@@ -123,7 +123,15 @@ func (l *followListener) readPage(soft, hard context.Context, p follow.Progress)
 		}
 		next.Next = string(text)
 	}
-	return next, l.apply(hard, page, next)
+	if err := l.apply(hard, page, next); err != nil {
+		return next, err
+	}
+	if !next.Reading {
+		// All changes up to the position are in what was read. Without this, WaitIdle would wait until the long poll that
+		// comes next has ended, half a minute if the table does not change.
+		l.reached.Store(&next.Position)
+	}
+	return next, nil
 }
 
 // readChanges applies the changes after p.Position, for which it waits, and returns the progress after them.
