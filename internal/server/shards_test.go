@@ -19,9 +19,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server/accounts"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -307,5 +311,98 @@ func TestStateOfShards(t *testing.T) {
 			t.Errorf("without %s: %v", name, err)
 		}
 		check.OK(t, os.Rename(file+".away", file))
+	}
+}
+
+// The events of all services of an account are delivered, wherever its shards are, and after a restart as well. The
+// logs of Storage Analytics are written for each account.
+func TestEventsOfShards(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := Config{Location: t.TempDir(), Shards: 4, Relaxed: true, Events: true}
+	s, tenants := startShards(t, c)
+	on := true
+	for name, x := range tenants {
+		x.fill(t, "things")
+		check.Must(x.queues.CreateQueue(ctx, "events", nil))(t)
+		check.Must(s.Events().Add(ctx, events.Subscription{Name: "all", Account: name, EndpointType: events.StorageQueue,
+			Endpoint: "events", IncludedEventTypes: []string{changes.MessagePut, changes.EntityInserted,
+				"Microsoft.Storage.BlobCreated"}}))(t)
+		check.Must(x.queues.SetProperties(ctx, &azqueue.SetPropertiesOptions{Logging: &azqueue.Logging{
+			Version: to.Ptr("1.0"), Read: to.Ptr(false), Write: &on, Delete: &on,
+			RetentionPolicy: &azqueue.RetentionPolicy{Enabled: to.Ptr(false)}}}))(t)
+	}
+	for round := 1; round <= 2; round++ {
+		for name, x := range tenants {
+			check.Must(x.queues.NewQueueClient("things").EnqueueMessage(ctx, name, nil))(t)
+			check.Must(x.tables.NewClient("things").UpsertEntity(ctx,
+				fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"new%d"}`, round), nil))(t)
+			check.Must(x.blobs.UploadBuffer(ctx, "things", "other", []byte("x"), nil))(t)
+		}
+		check.Must(s.Events().Flush(ctx))(t)
+		for name, x := range tenants {
+			p := check.Must(x.queues.NewQueueClient("events").GetProperties(ctx, nil))(t)
+			if n := int(*p.ApproximateMessagesCount); n != 3*round {
+				t.Errorf("round %d: %s has %d events, want %d", round, name, n, 3*round)
+			}
+		}
+		check.OK(t, s.Stop(ctx))
+		c.Shards = 0
+		s, tenants = startShards(t, c)
+		if list := s.Events().List(); len(list) != len(tenants) {
+			t.Errorf("%d subscriptions after a restart", len(list))
+		}
+	}
+	for name, x := range tenants {
+		page := check.Must(x.blobs.NewListBlobsFlatPager("$logs", nil).NextPage(ctx))(t)
+		if len(page.Segment.BlobItems) == 0 {
+			t.Errorf("%s has no logs", name)
+		}
+	}
+}
+
+// Accounts that are added while the server runs are found with any number of shards, and are deleted with what they
+// have in all of them.
+func TestAddedAccountsOfShards(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	s := startManaged(t, Config{Location: path, Shards: 4, Relaxed: true, AccountGrace: time.Millisecond})
+	tenants := map[string]*tenant{}
+	for i := range 8 {
+		name := fmt.Sprintf("new%02d", i)
+		keys := check.Must(s.AccountManager().Add(name, []string{otherKey}, nil))(t)
+		tenants[name] = newTenant(t, s.ConnectionStringOf(name, keys[0]))
+		tenants[name].fill(t, "things")
+	}
+	// What is left of an account in one shard keeps it from being removed.
+	x := tenants["new00"]
+	check.Must(x.blobs.DeleteContainer(t.Context(), "things", nil))(t)
+	check.Must(x.queues.DeleteQueue(t.Context(), "things", nil))(t)
+	if err := s.AccountManager().Remove("new00", false); !errors.Is(err, accounts.ErrHasData) {
+		t.Errorf("an account with a table is removed: %v", err)
+	}
+	for name := range tenants {
+		if name != "new01" {
+			check.OK(t, s.AccountManager().Remove(name, true))
+		}
+	}
+	check.Eventually(t, func() bool {
+		check.OK(t, s.AccountManager().End(t.Context()))
+		list, _, err := s.AccountManager().List("new", "", 100)
+		check.OK(t, err)
+		return len(list) == 1
+	}, "accounts are left")
+	check.OK(t, s.Stop(t.Context()))
+	s = startManaged(t, Config{Location: path, Relaxed: true})
+	for name := range tenants {
+		want := ""
+		if name == "new01" {
+			want = "bqt"
+		} else {
+			check.Must(s.AccountManager().Add(name, []string{otherKey}, nil))(t)
+		}
+		if got := newTenant(t, s.ConnectionStringOf(name, otherKey)).has(t, "things"); got != want {
+			t.Errorf("%s has %q, want %q", name, got, want)
+		}
 	}
 }

@@ -33,12 +33,12 @@ type tenant struct {
 	tables *aztables.ServiceClient
 }
 
-func newTenant(t *testing.T, connection string) *tenant {
+func newTenant(t testing.TB, connection string) *tenant {
 	t.Helper()
 	return newTenantWith(t, connection, policy.RetryOptions{})
 }
 
-func newTenantWith(t *testing.T, connection string, retry policy.RetryOptions) *tenant {
+func newTenantWith(t testing.TB, connection string, retry policy.RetryOptions) *tenant {
 	t.Helper()
 	var x tenant
 	var err error

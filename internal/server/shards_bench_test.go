@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// BenchmarkShardInserts inserts entities into tables of twelve accounts at the same time, with one shard and with four.
+func BenchmarkShardInserts(b *testing.B) {
+	for _, shards := range []int{1, 4} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			_, tenants := benchShards(b, shards)
+			each(b, tenants, b.N/len(tenants)+1)
+		})
+	}
+}
+
+// BenchmarkSlowNeighbour is BenchmarkShardInserts beside an account whose changes take 100 ms each. p99-ms is that of
+// the accounts in other shards, or of all others with one shard.
+func BenchmarkSlowNeighbour(b *testing.B) {
+	for _, shards := range []int{1, 4} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			s, tenants := benchShards(b, shards)
+			slow := s.services.Load().of(wire.Table, "shop00")
+			for name := range tenants {
+				if name == "shop00" || shards > 1 && s.services.Load().of(wire.Table, name) == slow {
+					delete(tenants, name)
+				}
+			}
+			ctx, cancel := context.WithCancel(b.Context())
+			var busy sync.WaitGroup
+			busy.Go(func() {
+				for ctx.Err() == nil {
+					_ = slow.tables.State.Database().Update(func(*store.Tx) error {
+						time.Sleep(100 * time.Millisecond)
+						return nil
+					})
+				}
+			})
+			times := each(b, tenants, b.N/len(tenants)+1)
+			cancel()
+			busy.Wait()
+			slices.Sort(times)
+			b.ReportMetric(times[len(times)*99/100].Seconds()*1000, "p99-ms")
+			b.ReportMetric(times[len(times)/2].Seconds()*1000, "p50-ms")
+		})
+	}
+}
+
+// benchShards starts a server that syncs, whose accounts have a table each.
+func benchShards(b *testing.B, shards int) (*Server, map[string]*tenant) {
+	b.Helper()
+	key := check.Must(auth.ParseKey(otherKey))(b)
+	var list []auth.Account
+	for i := range 12 {
+		list = append(list, auth.Account{Name: fmt.Sprintf("shop%02d", i), Keys: []auth.Key{key}})
+	}
+	s := check.Must(Start(Config{Location: b.TempDir(), Shards: shards, Accounts: check.Must(auth.NewAccounts(list...))(b),
+		Log: slog.New(slog.DiscardHandler)}))(b)
+	b.Cleanup(func() { check.OK(b, s.Stop(context.Background())) })
+	tenants := map[string]*tenant{}
+	for _, a := range list {
+		tenants[a.Name] = newTenant(b, s.ConnectionStringOf(a.Name, otherKey))
+		check.Must(tenants[a.Name].tables.CreateTable(b.Context(), "goods", nil))(b)
+	}
+	return s, tenants
+}
+
+// each inserts n entities for each tenant, all tenants at the same time, and returns how long each insert took.
+func each(b *testing.B, tenants map[string]*tenant, n int) (times []time.Duration) {
+	b.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	b.ResetTimer()
+	for _, x := range tenants {
+		all.Go(func() {
+			table := x.tables.NewClient("goods")
+			mine := make([]time.Duration, 0, n)
+			for i := range n {
+				began := time.Now()
+				if _, err := table.AddEntity(b.Context(), fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"%d"}`, i),
+					nil); err != nil {
+					b.Error(err)
+					return
+				}
+				mine = append(mine, time.Since(began))
+			}
+			mu.Lock()
+			times = append(times, mine...)
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	return times
+}
