@@ -20,7 +20,7 @@ func BenchmarkShardInserts(b *testing.B) {
 	for _, shards := range []int{1, 4} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			_, tenants := benchShards(b, shards)
-			each(b, tenants, b.N/len(tenants)+1)
+			report(b, each(b, tenants, b.N/len(tenants)+1))
 		})
 	}
 }
@@ -50,11 +50,16 @@ func BenchmarkSlowNeighbour(b *testing.B) {
 			times := each(b, tenants, b.N/len(tenants)+1)
 			cancel()
 			busy.Wait()
-			slices.Sort(times)
-			b.ReportMetric(times[len(times)*99/100].Seconds()*1000, "p99-ms")
-			b.ReportMetric(times[len(times)/2].Seconds()*1000, "p50-ms")
+			report(b, times)
 		})
 	}
+}
+
+func report(b *testing.B, times []time.Duration) {
+	b.Helper()
+	slices.Sort(times)
+	b.ReportMetric(times[len(times)*99/100].Seconds()*1000, "p99-ms")
+	b.ReportMetric(times[len(times)/2].Seconds()*1000, "p50-ms")
 }
 
 // benchShards starts a server that syncs, whose accounts have a table each.
