@@ -143,6 +143,15 @@ func TestDamagedRecordsAreNotPurged(t *testing.T) {
 		"entry of a deleted blob without a key": {record.DeletedBlobsBucket, record.PurgeKey(at, nil), func(tx *store.Tx) {
 			tx.Put(record.DeletedBlobsBucket, record.PurgeKey(at, nil), nil)
 		}},
+		"deleted path whose record is damaged": {record.TrashBucket, record.TrashKey(20, "p", 1), func(tx *store.Tx) {
+			tx.Put(record.TrashBucket, record.TrashKey(20, "p", 1), (&record.Trash{Inode: 30, Deleted: 1}).Encode())
+			tx.Put(record.BlobsBucket, record.BlobKey(record.Inode(30).Item(), record.BaseSlot), bad)
+		}},
+		"directory in a removed one": {record.NamesBucket, record.EntryKey(30, "x"), func(tx *store.Tx) {
+			tx.Put(record.NamesBucket, record.EntryKey(30, "x"), record.Entry{Inode: 31, Kind: record.EntryDirectory}.Encode())
+			tx.Put(record.BlobsBucket, record.BlobKey(record.Inode(31).Item(), record.BaseSlot), bad)
+			tx.Put(record.GarbageBucket, record.GarbageKey(record.GarbageNode, 30), []byte{record.Version})
+		}},
 		"removed file": {record.BlobsBucket, record.BlobKey(record.Inode(30).Item(), record.BaseSlot), func(tx *store.Tx) {
 			tx.Put(record.BlobsBucket, record.BlobKey(record.Inode(30).Item(), record.BaseSlot), bad)
 			tx.Put(record.GarbageBucket, record.GarbageKey(record.GarbageNode, 30), []byte{record.Version})
@@ -613,6 +622,18 @@ func TestCompactFolder(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 
+	// What a compaction gives back is counted.
+	node = open()
+	piece(node, bytes.Repeat([]byte("waste"), 100_000))
+	check.OK(t, node.Close())
+	node = open()
+	counted := New(node, nil)
+	check.Eventually(t, func() bool {
+		check.Must(counted.Compact(t.Context(), extent.CompactOptions{MinLive: 1}))(t)
+		return check.Must(counted.Usage())(t).Freed >= 500_000
+	}, "the space is given back and counted")
+	check.OK(t, node.Close())
+
 	// A record that cannot be read may refer to anything: nothing is compacted.
 	node = open()
 	check.OK(t, node.DB.Update(func(tx *store.Tx) error {
@@ -655,6 +676,13 @@ func TestUsage(t *testing.T) {
 	}
 	if err := r.move(t.Context(), []extent.Move{{}}); !errors.Is(err, record.ErrKey) {
 		t.Errorf("a move without a key: %v", err)
+	}
+	if err := r.move(t.Context(), []extent.Move{{Key: []byte("?")}}); err == nil {
+		t.Error("a move of a record of no bucket")
+	}
+	sum := Usage{1, 2, 3, 4, 5, 6, 7}
+	if sum.Add(Usage{10, 20, 30, 40, 50, 60, 70}); sum != (Usage{11, 22, 33, 44, 55, 66, 77}) {
+		t.Errorf("the sum is %+v", sum)
 	}
 }
 
