@@ -118,8 +118,8 @@ func newFaultCreate(ask target.AdminCaller) *cobra.Command {
 	f.Float64Var(&t.AccountEntities, "throttle-account-entities", 0,
 		"maximum entities per second of the tables of an account; requests above it get 503 ServerBusy")
 	f.BoolVar(&azureLimits, "azure-table-limits", false,
-		"apply the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, with "+
-			"--retry-after 1s")
+		"apply the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, "+
+			"with --retry-after 1s")
 	f.DurationVar(&lag, "secondary-lag", 0,
 		"the secondary endpoint lacks what was changed in this time; with --failed-over, the primary endpoint lacks it")
 	f.StringVar(&secondary.Status, "secondary-status", "",

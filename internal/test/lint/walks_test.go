@@ -53,8 +53,9 @@ func TestWalks(t *testing.T) {
 }
 
 // walker follows a value through the calls that pass it on: to the functions that get it, or a struct that was made of
-// it or of its parts, as an argument or receiver. It follows no results, no part alone (the state of a service is a part
-// of each of its calls), and no call by an interface or a function value, where a comment has to name the next step.
+// it or of its parts, as an argument or receiver. It follows no results, no part alone (the state of a service is a
+// part of each of its calls), and no call by an interface or a function value, where a comment has to name the next
+// step.
 type walker struct {
 	t        *testing.T
 	set      *token.FileSet
