@@ -245,7 +245,8 @@ func TestCopiesBetweenShards(t *testing.T) {
 			for what, err := range map[string]error{
 				"no credential": second(box.NewBlobClient("no").CopyFromURL(ctx, from.URL(), nil)),
 				"etag": second(box.NewBlobClient("no").CopyFromURL(ctx, signed, &blob.CopyFromURLOptions{
-					SourceModifiedAccessConditions: &blob.SourceModifiedAccessConditions{SourceIfMatch: to.Ptr(azcore.ETag(`"0x1"`))}})),
+					SourceModifiedAccessConditions: &blob.SourceModifiedAccessConditions{
+						SourceIfMatch: to.Ptr(azcore.ETag(`"0x1"`))}})),
 				"tags": second(box.NewBlockBlobClient("no").UploadBlobFromURL(ctx, signed,
 					&blockblob.UploadBlobFromURLOptions{SourceModifiedAccessConditions: &blob.SourceModifiedAccessConditions{
 						SourceIfTags: to.Ptr(`"a"='c'`)}})),
