@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"io"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -17,10 +18,15 @@ const (
 	escaped = 6
 )
 
-// messageBody reads the request body of Put and Update Message, for [parseMessage], with a text of up to most bytes. It
-// fails with RequestBodyTooLarge.
-func (c *call) messageBody(most int) ([]byte, error) {
-	body, err := c.ReadBody(escaped*int64(most) + 1024)
+// bodies has buffers for the bodies of Put Message; larger ones than maxPooledBody are left to the collector.
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxPooledBody = 256 << 10
+
+// messageBody reads the request body of Put and Update Message, for [parseMessage], with a text of up to most bytes, in
+// the memory of room if that suffices. It fails with RequestBodyTooLarge.
+func (c *call) messageBody(room []byte, most int) ([]byte, error) {
+	body, err := c.ReadBodyInto(room, escaped*int64(most)+1024)
 	if e, ok := err.(*wire.Error); ok && e.Is(wire.ErrRequestBodyTooLarge) {
 		return nil, errMessageTooLarge
 	}

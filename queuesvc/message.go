@@ -24,7 +24,7 @@ func (s *Service) updateMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.messageBody(maxMessage)
+	body, err := c.messageBody(nil, maxMessage)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,14 @@ func (s *Service) putMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, also, err := c.newMessages(visibility)
+	// The texts are parts of the body, and are copied when they are stored.
+	body := bodies.Get().(*[]byte)
+	defer func() {
+		if cap(*body) <= maxPooledBody {
+			bodies.Put(body)
+		}
+	}()
+	list, also, err := c.newMessages(visibility, body)
 	if err != nil {
 		return err
 	}
@@ -89,14 +96,16 @@ func (s *Service) putMessage(c *call) error {
 }
 
 // newMessages reads the messages of Put Message: one, whose visibility timeout is given, and those of
-// [longpoll.AlsoHeader]. also reports whether the request has the header.
-func (c *call) newMessages(visibility time.Duration) (list []state.NewMessage, also bool, err error) {
+// [longpoll.AlsoHeader]. also reports whether the request has the header. The texts of the messages are parts of room,
+// which grows as needed.
+func (c *call) newMessages(visibility time.Duration, room *[]byte) (list []state.NewMessage, also bool, err error) {
 	header := c.Header(longpoll.AlsoHeader)
 	if header == "" {
-		body, err := c.messageBody(maxMessage)
+		body, err := c.messageBody(*room, maxMessage)
 		if err != nil {
 			return nil, false, err
 		}
+		*room = body
 		text, err := parseMessage(body, maxMessage)
 		return []state.NewMessage{{Body: text, Visibility: visibility}}, false, err
 	}
@@ -123,10 +132,11 @@ func (c *call) newMessages(visibility time.Duration) (list []state.NewMessage, a
 	if len(parts) > 0 {
 		most = longpoll.MaxAlsoText
 	}
-	body, err := c.messageBody(most)
+	body, err := c.messageBody(*room, most)
 	if err != nil {
 		return nil, true, err
 	}
+	*room = body
 	text, err := parseMessage(body, most)
 	switch {
 	case err != nil:

@@ -7,10 +7,10 @@ import (
 
 // relay lets goroutines run again behind those for which the network has something.
 //
-// The runtime asks the network when a processor finds no goroutine to run, and otherwise every 10 ms. Requests that hand
-// a processor on to each other always leave one to run, as does runtime.Gosched, so that a request of another account
-// would not even be read for 10 ms, and then for a part of a request of each processor's queue. A goroutine that waits
-// for a pipe is found where the connections are found, behind those that were ready before it.
+// The runtime asks the network when a processor finds no goroutine to run, and otherwise every 10 ms. Requests that
+// hand a processor on to each other always leave one to run, as does runtime.Gosched, so that a request of another
+// account would not even be read for 10 ms. A goroutine that waits for a pipe is found where the connections are found,
+// behind those that were ready before it.
 type relay struct {
 	open sync.Once
 	out  *os.File // the end of the pipe to write to, nil if there is no pipe

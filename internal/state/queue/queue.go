@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/budget"
@@ -115,6 +117,11 @@ func (q *Queue) Put(body []byte, visibility, ttl time.Duration, now time.Time) (
 	return list[0], nil
 }
 
+// recordSpace has buffers for the records of a Put; larger ones than maxRecordSpace are left to the collector.
+var recordSpace = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxRecordSpace = 256 << 10
+
 // PutAll is Put for several messages in one transaction: all are added, in their order, or none.
 func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]Message, error) {
 	put, records := make([]Message, len(list)), make([][]byte, len(list))
@@ -123,7 +130,14 @@ func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]M
 	for _, x := range list {
 		size += contentHeader + len(x.Body)
 	}
-	room := make([]byte, 0, size) // of all records
+	// Of all records. The transaction copies them to the log, and nothing has them once it has ended.
+	space := recordSpace.Get().(*[]byte)
+	room := slices.Grow((*space)[:0], size)
+	defer func() {
+		if *space = room; cap(room) <= maxRecordSpace {
+			recordSpace.Put(space)
+		}
+	}()
 	for i, x := range list {
 		s, err := next(nil, Event{Kind: Put, Visibility: x.Visibility, TTL: ttl}, now.UnixNano())
 		if err != nil {

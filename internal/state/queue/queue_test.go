@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -387,5 +388,48 @@ func testConcurrentCallers(t *testing.T, s *Store) {
 	}
 	if len(all) != total/8*8 || count(t, q, epoch) != 0 {
 		t.Errorf("%d messages were handed out, %d are left; want %d and none", len(all), count(t, q, epoch), total/8*8)
+	}
+}
+
+// Callers share the buffers of records: each message has the text that its caller has put.
+func TestPutsAtOnceKeepTheirTexts(t *testing.T) {
+	t.Parallel()
+	q := create(t, memory(t), "q")
+	const callers, rounds, together = 8, 20, 4
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			for round := range rounds {
+				list := make([]NewMessage, together)
+				for i := range list {
+					text := fmt.Sprint(caller, "/", round, "/", i, " ")
+					list[i].Body = []byte(strings.Repeat(text, 1+(caller+round+i)%40))
+				}
+				if _, err := q.PutAll(list, time.Hour, epoch); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	found := map[string]bool{}
+	for at := (Position{}); ; {
+		list, next, err := q.PeekAll(32, at, epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list {
+			text, _, _ := strings.Cut(string(m.Body), " ")
+			if strings.Trim(strings.ReplaceAll(string(m.Body), text, ""), " ") != "" {
+				t.Fatalf("a message has the texts of several: %s", m.Body)
+			}
+			found[text] = true
+		}
+		if at = next; at == (Position{}) {
+			break
+		}
+	}
+	if len(found) != callers*rounds*together {
+		t.Errorf("%d different messages of %d", len(found), callers*rounds*together)
 	}
 }

@@ -32,7 +32,8 @@ const (
 
 // Append appends a record that is valid only if prev, a Position.Last, is the last valid record before it. It returns
 // nil once the record is valid and apply has returned for it. notes, which may be nil, become headers of its message,
-// for people who look at the stream. Concurrent calls run one after another.
+// for people who look at the stream. Concurrent calls run one after another. The log does not keep payload, which the
+// caller may use again.
 //
 // Errors: ErrConflict, ErrUnavailable, ErrUnknown, ErrClosed, and the errors after which a log no longer follows. Only
 // after ErrUnknown, ErrClosed and the last ones the record may be or become valid.

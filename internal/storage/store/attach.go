@@ -73,7 +73,7 @@ func stampOf(w Write) int64 {
 	return int64(binary.LittleEndian.Uint64(w.Value))
 }
 
-// maxScratch is the maximum size of the buffer that is kept for the next record with attachments, in bytes.
+// maxScratch is the maximum size of the buffer that is kept for the next record, in bytes.
 const maxScratch = 1 << 20
 
 // record encodes a write set for the log, with space for the log's header. payload is the part without attachments,

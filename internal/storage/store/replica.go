@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -348,7 +349,11 @@ func (g *group) commitReplicated() (ended bool) {
 	prev := g.tx.snapshot[0]
 	// Values may be slices of the snapshot, so the payload is complete before the transaction ends.
 	g.stamp()
-	payload := g.writes.appendAttached(g.writes.appendPayload(make([]byte, 0, g.writes.room())))
+	payload := g.writes.appendAttached(g.writes.appendPayload(slices.Grow(g.db.scratch[:0], g.writes.room())))
+	// The log encodes a message of its own from it, which is what the memtable keeps.
+	if g.db.scratch = payload; cap(payload) > maxScratch {
+		g.db.scratch = nil
+	}
 	g.tx.endRead()
 	var err error
 	if len(payload) > 0 {

@@ -130,7 +130,7 @@ type DB struct {
 	frozenGen    uint64 // generation of the frozen memtable; set before it is
 	memtableSize int    // tests use smaller values
 	attachedSize int
-	scratch      []byte      // used by the leader: memory of a record with attachments
+	scratch      []byte      // used by the leader: memory of a record with attachments, or for a replicated log
 	spareSets    [2]WriteSet // used by the leader: memory for those of its group
 	chunkKeys    int         // maximum number of keys in a transaction of bbolt; tests use smaller values
 	checkpoints  checkpoints

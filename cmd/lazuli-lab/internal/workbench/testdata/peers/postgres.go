@@ -20,7 +20,8 @@ import (
 )
 
 // startPostgres runs PostgreSQL with its own settings, by which a commit is synced.
-func startPostgres(ctx context.Context, folder string, m *workbench.Meter) (pool *pgxpool.Pool, stop func(), err error) {
+func startPostgres(ctx context.Context, folder string, m *workbench.Meter) (pool *pgxpool.Pool, stop func(),
+	err error) {
 	programs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if len(programs) == 0 {
 		return nil, nil, errors.New("no PostgreSQL in /usr/lib/postgresql")
@@ -149,7 +150,7 @@ func (p postgres) take(ctx context.Context, _, n int) (int, error) {
 const insertRow = `INSERT INTO entities (partition, key, name, age, active, score, hired, notes)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
-// columns are the values of a row of itemSize bytes, beside its keys about those of the entities of ` + "`lazuli bench`" + `.
+// columns are the values of a row of itemSize bytes, with about the properties of the entities of lazuli bench.
 func columns(partition, key string) []any {
 	return []any{partition, key, "employee 004711", 42, true, 1234.5, time.Unix(1562142600, 0), noise[:itemSize-180]}
 }
