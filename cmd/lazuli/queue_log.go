@@ -26,6 +26,7 @@ func newQueueLogCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{Use: "log [FOLDER]", Short: "Show the stream of changes of the queues in a data folder",
 		Long: `Show the messages of the JetStream stream that is the log of the queues, in the order in which they were applied: the time, the message's number in
 the stream, how many changes it holds, its size in bytes, and how many changes of each kind it makes to which queue. A server may be using the folder.
+In a folder with several shards, each has a stream of its own: --shard selects one.
 
 A server alone removes the old end of the stream when it has more than 64 MiB. On a NATS server or a cluster, use the nats command: the headers
 Lazuli-Changes and Lazuli-Change of each message say the same.`,
