@@ -171,7 +171,7 @@ func open(c blobhost.Config) (*Service, error) {
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	// In a cluster the node that does the background work continues the copies.
-	if !s.state.Membership.Replicated() {
+	if !s.state.Membership.Replicated() && !c.ReadOnly {
 		if err := s.copies.Resume(); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -179,7 +179,7 @@ func open(c blobhost.Config) (*Service, error) {
 	service.Put(&s.parts, &blobhost.Parts{State: s.state, Properties: s.properties, Operations: frontend.Rows(operations),
 		LakeOperations: lakesvc.Operations(), Clean: s.clean, DeclareScopes: s.scopes.Declare,
 		Website: s.website.Account, EndCopies: s.copies.Close})
-	if c.CleanEvery >= 0 {
+	if c.CleanEvery >= 0 && !c.ReadOnly {
 		s.done.Go(func() { s.background.run(ctx, cmp.Or(c.CleanEvery, time.Second)) })
 	}
 	return s, nil
@@ -194,7 +194,7 @@ func (s *Service) openState(c *blobhost.Config) (err error) {
 	}
 	declared := func(account string) []string { return s.accounts.Blob(account).Scopes }
 	s.scopes, err = encryption.OpenScopes(keys, declared)
-	if err == nil && c.Cluster == nil {
+	if err == nil && c.Cluster == nil && !c.ReadOnly {
 		err = s.declareScopes() // so that a file that cannot be written ends the start
 	}
 	if err != nil {
@@ -213,7 +213,8 @@ func (s *Service) openState(c *blobhost.Config) (err error) {
 	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Logger: c.Log, Relaxed: c.Relaxed,
 		Ephemeral: c.Ephemeral, Scopes: s.scopes,
 		Policy: s.storage.Policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged,
-		Cluster: c.Cluster, Archive: c.Archive, FirstID: shardmap.First(c.Shard)})
+		Cluster: c.Cluster, Archive: c.Archive, ReadOnly: c.ReadOnly,
+		FirstID: shardmap.First(c.Shard)})
 	if err != nil {
 		return err
 	}

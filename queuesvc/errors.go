@@ -54,6 +54,8 @@ var azureErrors = wire.Answers{
 	store.ErrNodeDisk:        wire.ErrDisk,
 	store.ErrUnavailable:     errNoMajority,
 	store.ErrUnknown:         wire.ErrServerBusy, // clients try again
+	store.ErrReadOnly:        wire.ErrWriteToSecondary,
+	store.ErrFenced:          wire.ErrFenced,
 }
 
 // azureError maps the errors of package state to those of the protocol. It is the front-end's Errors.

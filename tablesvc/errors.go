@@ -75,11 +75,12 @@ var (
 	errDuplicateRow = &wire.Error{Status: http.StatusBadRequest, Code: "InvalidDuplicateRow",
 		Message: "The batch request contains multiple changes with same row key. An entity can appear only once in a " +
 			"batch request."}
-	// errNoMajority and errUnknownOutcome: a node of a cluster without a majority, which clients try again.
+	// errNoMajority and errUnknownOutcome: a node of a cluster without a majority, which clients try again. The latter
+	// also: a server that lost its archive while it wrote.
 	errNoMajority = wire.ErrServerBusy.WithMessage(
 		"This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
 	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage(
-		"The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
+		"The write could not be confirmed. The operation may or may not have been completed.")
 
 	// errBatchSize: over 100 changes.
 	errBatchSize = errInvalidInput.WithMessage(
@@ -105,6 +106,8 @@ var azureErrors = wire.Answers{
 	store.ErrUnavailable:     errNoMajority,
 	store.ErrNodeDisk:        wire.ErrDisk,
 	store.ErrUnknown:         errUnknownOutcome,
+	store.ErrReadOnly:        wire.ErrWriteToSecondary,
+	store.ErrFenced:          wire.ErrFenced,
 }
 
 // azureError maps the errors of the state and of the data model to those of the protocol. It is the front-end's Errors.

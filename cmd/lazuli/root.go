@@ -59,6 +59,7 @@ func newRootCommand(m *Main) *cobra.Command {
 		accountverb.NewCommand(m.Environ),
 		newBackupCommand(m),
 		newRestoreCommand(),
+		newStandbyCommand(m),
 		newExportCommand(),
 		newImportCommand(m),
 		newSASCommand(),

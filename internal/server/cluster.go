@@ -22,6 +22,9 @@ import (
 
 // startNATS starts, or connects to, the NATS that keeps the queues. node is nil for a server alone.
 func (s *Server) startNATS(ctx context.Context) (nats *natsserver.Server, node *cluster.Node, err error) {
+	if s.isStandby() {
+		return s.standby.nats, nil, nil
+	}
 	n := s.config.NATS
 	n.Log = s.config.Log
 	switch {
@@ -123,6 +126,9 @@ func (s *Server) whenElected(ctx context.Context, open func() error) error {
 // tableOptions are the options of the Table service's store: a view of a replicated log on a node of a cluster, and
 // with Config.NATSTables.
 func (s *Server) tableOptions(ctx context.Context, nats *natsserver.Server, name string) (store.Options, error) {
+	if s.isStandby() {
+		return store.Options{ReadOnly: true, Logger: s.config.Log}, nil
+	}
 	if !s.sharesTables() {
 		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory, Logger: s.config.Log}, nil
 	}
@@ -132,6 +138,9 @@ func (s *Server) tableOptions(ctx context.Context, nats *natsserver.Server, name
 
 // queueOptions are the options of the Queue service's store: a view of a log in all cases.
 func (s *Server) queueOptions(ctx context.Context, nats *natsserver.Server, name string) (store.Options, error) {
+	if s.isStandby() {
+		return store.Options{ReadOnly: true, Logger: s.config.Log}, nil
+	}
 	options, err := queuestate.StoreOptionsOf(ctx, nats, name, s.config.Log)
 	options.Ephemeral = s.config.InMemory
 	return options, err

@@ -110,6 +110,10 @@ type Config struct {
 	// Archive gets the logs of a server alone with a data folder; nil sends them nowhere. The server opens and closes it;
 	// the caller runs it, see [archive.Archive.Run].
 	Archive *archive.Archive
+	// Standby makes the server a standby, read-only, until [Server.Promote]; Archive is opened then. Nil is no standby. It
+	// needs an empty data folder, or that of a standby, and waits for the first moment as a node of a cluster for its
+	// majority.
+	Standby *archive.Follower
 	// Metrics, if set, is where the request counters are registered.
 	Metrics prometheus.Registerer
 }

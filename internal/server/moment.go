@@ -90,7 +90,8 @@ func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 	}
 	// The place in the archive before the pins: what a segment has by then, the pins have as well.
 	var position *backup.LogPosition
-	if a := s.config.Archive; a != nil {
+	a := s.archive()
+	if a != nil {
 		position = a.Next()
 	}
 	// All at once: the moment is the same in all shards.
@@ -107,7 +108,7 @@ func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 		}
 	}
 	if position != nil {
-		s.config.Archive.Pinned(position, groups)
+		a.Pinned(position, groups)
 	}
 	m.info = backup.Info{Origin: cmp.Or(m.open.shards[0].blobs.State.Database().LogID(), s.dir.ID()),
 		Release: buildinfo.Current().Version, Map: m.open.placed, Log: position}

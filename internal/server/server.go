@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
@@ -42,6 +44,7 @@ type Server struct {
 	member   atomic.Pointer[cluster.Node] // nil for a server alone, and until a node has joined
 	exchange sync.Mutex                   // held while the services are closed and opened
 
+	standby   *standby           // nil unless the server was started as a standby
 	unfollow  context.CancelFunc // ends keepFollowing; nil for a server alone
 	following sync.WaitGroup
 
@@ -132,7 +135,11 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 	if err := s.config.checkShards(); err != nil {
 		return nil, fmt.Errorf("data folder %s has %d shards: %w", s.dir.Path(), s.dir.Shards(), err)
 	}
-	if c.Archive != nil {
+	if is, err := archive.IsStandby(s.dir); err != nil || is && c.Standby == nil {
+		return nil, cmp.Or(err, errors.New("the data folder is that of a standby: start it with --standby-of, and promote "+
+			"it with `lazuli standby promote` to make it the server"))
+	}
+	if c.Archive != nil && c.Standby == nil {
 		if c.InMemory || c.Cluster != nil || c.NATS.URL != "" {
 			return nil, errors.New("an archive needs a server alone with all of its state in Location")
 		}
@@ -154,15 +161,26 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 		}
 		serve() // clients are answered 503 while the node waits for the others
 	}
+	if c.Standby != nil {
+		serve() // 503 until there is something to read
+		if err := s.startStandby(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
 	// A server alone has listened since the beginning. The system has kept the connections of its clients until now.
-	if c.Cluster == nil {
+	if c.Cluster == nil && c.Standby == nil {
 		serve()
 	}
 	s.unserve = inproc.Serve(s.Transport().Handlers)
 	s.ready.Store(true)
+	if s.isStandby() {
+		var follow context.Context
+		follow, s.standby.cancel = context.WithCancel(context.Background())
+		s.standby.running.Go(func() { s.follow(follow) })
+	}
 	if s.Replicated() {
 		follow, cancel := context.WithCancel(context.Background())
 		s.unfollow = cancel
@@ -217,6 +235,7 @@ func (s *Server) Stop(ctx context.Context) error {
 			s.unfollow()
 			s.following.Wait()
 		}
+		s.stopStandby()
 		s.exchange.Lock()
 		defer s.exchange.Unlock()
 		open := s.services.Load()
@@ -233,6 +252,9 @@ func (s *Server) Stop(ctx context.Context) error {
 		wait.Wait()
 		if open != nil {
 			s.err = open.close()
+		}
+		if s.isStandby() && s.standby.nats != nil {
+			s.standby.nats.Close()
 		}
 		if s.config.Archive != nil {
 			s.err = errors.Join(s.err, s.config.Archive.Close())
@@ -291,6 +313,11 @@ func (s *Server) Ready() error {
 		return natsserver.ErrNoRoom
 	case s.space.Full():
 		return ErrDiskFull
+	}
+	if a := s.archive(); a != nil {
+		if err := a.Allow(); err != nil {
+			return err
+		}
 	}
 	if err := s.space.Failing(); err != nil {
 		return fmt.Errorf("the disk of the data folder refuses writes: %w", err)

@@ -26,7 +26,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
 	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
-	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
@@ -97,7 +96,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		ClientsNow: c.ClientsNow, Log: c.Log,
 		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle},
 		Limit:   frontend.NewLimit(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space,
-		Changes: new(changes.Recorder)}
+		Changes: new(changes.Recorder), LastSync: s.lastSync()}
 	logs := analytics.New(analytics.Config{
 		Settings: o.propertiesOf,
 		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
@@ -108,7 +107,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return fmt.Errorf("start NATS: %w", err)
 	}
 	o.nats, o.node = nats, member
-	o.closers = append(o.closers, func() error { nats.Close(); return nil })
+	if !s.isStandby() {
+		o.closers = append(o.closers, func() error { nats.Close(); return nil })
+	}
 	if err := s.awaitConversion(ctx, nats, member); err != nil {
 		return err
 	}
@@ -142,9 +143,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	// The logs of the analytics are blobs and their metrics are entities, so they start after the services and, as
 	// closers run in the reverse order, stop before them.
-	logs.Start(o.handler(wire.Blob), o.handler(wire.Table))
-	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
-	if c.Events {
+	if !s.isStandby() { // they write
+		logs.Start(o.handler(wire.Blob), o.handler(wire.Table))
+		o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
+	}
+	if c.Events && !s.isStandby() {
 		o.recorder = common.Changes
 		node.blobs, node.logs, node.changes = o.shards[0].blobs.State, o.eventLogs(), common.Changes
 		node.start = func() (*events.Manager, error) {
@@ -246,7 +249,7 @@ func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common f
 		ScopeKeys: of.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources,
 		Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events, EventLogged: o.wakeEvents,
 		Subscribed: node.Subscribed, AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(),
-		Shard: of.Number}
+		Shard: of.Number, ReadOnly: s.isStandby()}
 	if o.placed != nil {
 		config.Hosts = func(account string) bool { return o.of(wire.Blob, account) == of }
 		// A copy that a former process has left begins before the fronts exist.
@@ -352,23 +355,16 @@ func (s *Server) noteUnserved(o *services) error {
 
 // archiveOf returns the archive of a database, nil without one.
 func (s *Server) archiveOf(name string) store.Archive {
-	if s.config.Archive == nil {
+	a := s.archive()
+	if a == nil {
 		return nil
 	}
-	return s.config.Archive.Log(slices.Index(backup.Databases, name))
-}
-
-// archiveOfBlobs returns the archive of the database and the content of blobs, nil without one.
-func (s *Server) archiveOfBlobs() replica.Archive {
-	if s.config.Archive == nil {
-		return nil
-	}
-	return s.config.Archive.Blobs()
+	return a.Log(slices.Index(backup.Databases, name))
 }
 
 // attachArchive gives the archive the content of services that were just opened, before they serve a request.
 func (s *Server) attachArchive(o *services) error {
-	a := s.config.Archive
+	a := s.archive()
 	if a == nil {
 		return nil
 	}

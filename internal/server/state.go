@@ -29,6 +29,8 @@ var (
 	ErrElsewhere = errors.New("the queues are on an external NATS server: the data folder does not have all of the state")
 	// ErrClustered: the data folder is that of one node of a cluster.
 	ErrClustered = errors.New("this server is a node of a cluster: its data folder alone is not the cluster's state")
+	// ErrStandby: the files are those of another server's archive.
+	ErrStandby = errors.New("this server is a standby: its state is that of another server")
 	// ErrBusy: requests did not end within the wait for them.
 	ErrBusy = errBusy
 )
@@ -56,6 +58,9 @@ func (s *Server) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, 
 	}
 	if len(scope.Services) == 0 {
 		scope.Services = []wire.Service{wire.Blob, wire.Queue, wire.Table}
+	}
+	if s.isStandby() {
+		return nil, ErrStandby
 	}
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err
@@ -181,6 +186,9 @@ func (s *Server) closed(ctx context.Context, change func(*datadir.Dir) error) er
 	}
 	if s.config.Cluster != nil {
 		return ErrClustered
+	}
+	if s.isStandby() {
+		return ErrStandby
 	}
 	if s.dir.Temporary() {
 		return datadir.ErrTemporary

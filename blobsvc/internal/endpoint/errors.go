@@ -22,11 +22,12 @@ var (
 	// ErrInvalidRange: the range begins past the end of the blob.
 	ErrInvalidRange = Fail(http.StatusRequestedRangeNotSatisfiable, "InvalidRange",
 		"The range specified is invalid for the current size of the resource.")
-	// errNoMajority, errUnknownOutcome: a node of a cluster without a majority, which clients try again.
+	// errNoMajority, errUnknownOutcome: a node of a cluster without a majority, which clients try again. The latter also:
+	// a server that lost its archive while it wrote.
 	errNoMajority = wire.ErrServerBusy.WithMessage(
 		"This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
 	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage(
-		"The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
+		"The write could not be confirmed. The operation may or may not have been completed.")
 	// ErrInvalidOperation: the operation is not allowed on this state or kind of resource.
 	ErrInvalidOperation = Fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
 	// errBothHashes, errBothRangeHashes: the MD5 and the CRC64 of one content.
@@ -50,6 +51,9 @@ var azureErrors = wire.Answers{
 	extent.ErrUnavailable: errNoMajority,
 	store.ErrNodeDisk:     wire.ErrDisk,
 	store.ErrUnknown:      errUnknownOutcome,
+	store.ErrReadOnly:     wire.ErrWriteToSecondary,
+	extent.ErrReadOnly:    wire.ErrWriteToSecondary,
+	store.ErrFenced:       wire.ErrFenced,
 
 	// The containers.
 	record.ErrContainerNotFound: Fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),

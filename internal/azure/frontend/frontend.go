@@ -81,6 +81,9 @@ type Common struct {
 	Faults *faultrule.Set
 	// Forwarder passes requests to other nodes of a cluster; nil passes none on.
 	Forwarder Forwarder
+	// LastSync makes the service that of a standby, which is read-only at all of its endpoints: it returns the moment of
+	// what is served. Nil is a service that takes writes.
+	LastSync func() time.Time
 	// Progress is the time that a connection may take for the next part of a request or of an answer before it is cut off:
 	// 0 is [pacing.DefaultTimeout], negative is no limit.
 	Progress time.Duration
@@ -258,9 +261,13 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	if op.Do == nil {
 		return id, wire.ErrNotImplemented
 	}
-	// The secondary endpoint is read-only.
-	if r.Secondary && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
-		return id, wire.ErrInsufficientAccountPermissions
+	// The secondary endpoint is read-only. Get Messages is a write: it hides what it returns.
+	secondary := r.Secondary || f.LastSync != nil
+	if secondary && (r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead || op.Name == "GetMessages") {
+		return id, wire.ErrWriteToSecondary
+	}
+	if f.LastSync != nil {
+		r.Replication = wire.Replication{Status: "live", LastSync: f.LastSync()}
 	}
 	// A fault stands in for the operation alone: a request that the checks refuse is refused as it is without rules.
 	// What the server writes by itself never fails on purpose.

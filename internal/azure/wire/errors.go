@@ -112,6 +112,10 @@ var (
 	// ErrInsufficientAccountPermissions: the account is read-only here, as on the secondary endpoint.
 	ErrInsufficientAccountPermissions = &Error{Status: http.StatusForbidden, Code: "InsufficientAccountPermissions",
 		Message: "The account being accessed does not have sufficient permissions to execute this operation."}
+	// ErrWriteToSecondary: the endpoint is that of a secondary. Documented as one of three messages of the code.
+	// https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
+	ErrWriteToSecondary = ErrInsufficientAccountPermissions.WithMessage(
+		"Write operations to the secondary location are not allowed.")
 	// ErrAuthorizationPermissionMismatch: the credential is valid but does not permit the operation.
 	ErrAuthorizationPermissionMismatch = &Error{Status: http.StatusForbidden, Code: "AuthorizationPermissionMismatch",
 		Message: "This request is not authorized to perform this operation using this permission."}
@@ -133,6 +137,9 @@ var (
 	// which. Clients retry.
 	ErrDisk = ErrServerBusy.WithMessage("The disk of this server is full or refuses writes: please retry your request " +
 		"later, or ask another node of its cluster.")
+	// ErrFenced: the server does not know whether another one has taken its place. Clients retry.
+	ErrFenced = ErrServerBusy.WithMessage("This server does not accept writes at the moment: it cannot confirm that it " +
+		"is still the one that may. Please retry your request.")
 	// ErrServerBusy: too many requests at once, or the server is stopping. Clients retry.
 	ErrServerBusy = &Error{Status: http.StatusServiceUnavailable, Code: "ServerBusy",
 		Message: "The server is currently unable to receive requests. Please retry your request."}

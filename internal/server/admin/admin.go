@@ -64,6 +64,9 @@ type Options struct {
 	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it
 	// the path answers 404.
 	Cluster func() Cluster
+	// Standby answers below /admin/standby: what a standby has, and its promotion. It returns nil while the services
+	// start. Without it the path answers 404.
+	Standby func() Standby
 	// Backups answers at /admin/backup; it returns nil while the services start. Without it the path is refused.
 	Backups func() Backups
 	// BackupToken is a token that opens /admin/backup alone; "" for none. Without it and without Token, only callers on
@@ -169,6 +172,12 @@ func NewHandler(o Options) http.Handler {
 	} else {
 		e.Any("/admin/cluster", notClustered)
 		e.Any("/admin/cluster/*", notClustered)
+	}
+	if o.Standby != nil {
+		standbyHandler{o.Standby}.routes(e)
+	} else {
+		e.Any(StandbyPath, noStandby)
+		e.Any(PromotePath, noStandby)
 	}
 	if o.Backups != nil {
 		send := echo.HandlerFunc(backupHandler{o.Backups}.send)

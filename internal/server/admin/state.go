@@ -156,7 +156,8 @@ func failState(c echo.Context, err error) error {
 		err    error
 		status int
 	}{
-		{server.ErrUnknownAccount, http.StatusNotFound}, {datadir.ErrSnapshotNotFound, http.StatusNotFound},
+		{server.ErrUnknownAccount, http.StatusNotFound}, {server.ErrStandby, http.StatusConflict},
+		{datadir.ErrSnapshotNotFound, http.StatusNotFound},
 		{datadir.ErrSnapshotName, http.StatusBadRequest},
 		{datadir.ErrSnapshotExists, http.StatusConflict}, {errNoSeed, http.StatusConflict},
 		{server.ErrBusy, http.StatusServiceUnavailable},

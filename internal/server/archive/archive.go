@@ -23,7 +23,7 @@ import (
 
 // Options configure [New].
 type Options struct {
-	// Place is where the archive is. One server at a time writes to it.
+	// Place is where the archive is. It belongs to one server.
 	Place backup.Place
 	// Every is the interval of segments; 0 is 10 seconds.
 	Every time.Duration
@@ -32,6 +32,10 @@ type Options struct {
 	// Spool is the size in bytes of what waits for the place, on the disk of the data folder, from which it is dropped;
 	// 0 is 4 GiB.
 	Spool int64
+	// Fence ends the acknowledgement of writes when it is not known for [Lease] whether the place still belongs to this
+	// server, and when the newest moment in it is more than 15 seconds old. A standby can only take over from a server
+	// with it. Segments are sent every 5 seconds at least.
+	Fence bool
 	// Log is for messages that a person should see; nil is slog.Default().
 	Log *slog.Logger
 	// Metrics, if set, gets the metrics of the archive.
@@ -73,6 +77,13 @@ type Archive struct {
 	state    state
 	dead     map[uint64]int64 // sizes of dead extents that wait for the archive; guarded by mu
 	position atomic.Pointer[state]
+
+	server   string // identity of the data folder, for the owner of the place
+	epoch    atomic.Uint64
+	looked   atomic.Pointer[time.Time] // when the last look began that has found no later epoch
+	lost     atomic.Pointer[error]     // why the place belongs to another server
+	attached atomic.Pointer[time.Time] // when requests may have begun
+	unwatch  func()                    // ends keepLooking
 }
 
 // New returns an archive that is not open.
@@ -89,6 +100,9 @@ func New(o Options) *Archive {
 	if o.Spool == 0 {
 		o.Spool = 4 << 30
 	}
+	if o.Fence {
+		o.Every = min(o.Every, fencedEvery)
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -96,12 +110,14 @@ func New(o Options) *Archive {
 		o.Now = time.Now
 	}
 	a := &Archive{o: o, wake: make(chan struct{}, 1), based: make(chan struct{}, 1), taken: map[string]int64{},
-		last: map[string]uint64{}, dead: map[uint64]int64{}}
+		last: map[string]uint64{}, dead: map[uint64]int64{}, unwatch: func() {}}
 	a.register()
 	return a
 }
 
-// Open opens the folder of the archive in a data folder, or creates it. The databases are opened after it.
+// Open opens the folder of the archive in a data folder, or creates it, and takes the place. The databases are opened
+// after it. Without Fence a place that does not answer is taken later. Errors: ErrOwned, backup.ErrNotPlace and others
+// that time does not repair; those of the disk.
 func (a *Archive) Open(dir string) error {
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("archive: %w", err)
@@ -121,6 +137,37 @@ func (a *Archive) Open(dir string) error {
 		return fmt.Errorf("archive: %w", err)
 	}
 	a.publish()
+	if a.server, err = loadServer(dir); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	return a.take()
+}
+
+// take takes the place, at the start.
+func (a *Archive) take() error {
+	ctx, cancel := context.WithTimeout(context.Background(), claimTimeout)
+	defer cancel()
+	a.epoch.Store(a.state.Epoch)
+	err := a.claim(ctx)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrOwned), errors.Is(err, backup.ErrNotPlace), errors.Is(err, backup.ErrSealed),
+		errors.Is(err, backup.ErrNotSealed), errors.Is(err, backup.ErrWrongKey), errors.Is(err, ErrDamaged):
+		return fmt.Errorf("archive: %w", err)
+	case a.o.Fence || a.state.Lease > 0:
+		// A standby may have taken over while this server was down. Only the place knows.
+		return fmt.Errorf("archive: it is not known whether %s still belongs to this server, which has a fence: %w",
+			a.o.Place, err)
+	default:
+		a.o.Log.Error("the archive cannot be reached: it is not known whether it belongs to this server, and changes wait "+
+			"in the data folder", "to", a.o.Place.String(), "err", err)
+	}
+	if a.o.Fence {
+		ctx, stop := context.WithCancel(context.Background())
+		var watching sync.WaitGroup
+		watching.Go(func() { a.keepLooking(ctx) })
+		a.unwatch = func() { stop(); watching.Wait() }
+	}
 	return nil
 }
 
@@ -147,6 +194,7 @@ func (a *Archive) breaks(reason string) {
 
 // Close closes the folder. What was not sent stays there.
 func (a *Archive) Close() error {
+	a.unwatch()
 	if a.spool == nil {
 		return nil
 	}
@@ -264,6 +312,9 @@ func (a *Archive) Attach(keys string) error {
 	a.content, a.keys = a.opened, keys
 	// From here on nothing is deleted that was not sent.
 	a.content.Retain(a.retain)
+	now := a.o.Now()
+	a.attached.Store(&now)
+	a.nudge(a.wake) // the place has not heard of this server for as long as that was down
 	if a.state.Timeline == "" || a.reason() != "" {
 		return a.restart()
 	}
@@ -343,7 +394,8 @@ func (a *Archive) Next() *backup.LogPosition {
 	if s.Timeline == "" {
 		return nil
 	}
-	return &backup.LogPosition{Timeline: s.Timeline, Segment: s.Next}
+	// What is in the spool by then was committed, so the moment has it.
+	return &backup.LogPosition{Timeline: s.Timeline, Segment: s.Next, From: time.Unix(0, a.settled()).UTC()}
 }
 
 // Pinned notes that the databases of the moment end with the groups, by their names. The moment was pinned before.

@@ -37,6 +37,17 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if text := os.Getenv(historyVar); text != "" {
+		fmt.Fprintln(os.Stderr, runHistory(text))
+		os.Exit(1) // it should have been killed
+	}
+	if text := os.Getenv(promoteVar); text != "" {
+		if err := runPromotion(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if text := os.Getenv(childVar); text != "" {
 		fmt.Fprintln(os.Stderr, runChild(text))
 		os.Exit(1) // it should have been killed
@@ -294,13 +305,32 @@ func TestDamagedSegments(t *testing.T) {
 type flaky struct {
 	backup.Place
 	down, loses atomic.Bool // it refuses everything; it does what is asked and its answers are lost
+	sends       atomic.Bool // it refuses what is sent, and answers looks
+	hold        atomic.Bool // it says that it has created what it keeps in last
+
+	mu      sync.Mutex // guards name and last
+	name    string
+	content []byte
+}
+
+// held returns the last file that was not created in truth.
+func (f *flaky) held() (name string, content []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.name, f.content
 }
 
 var errDown = errors.New("the place is down")
 
 func (f *flaky) Create(ctx context.Context, name string, content []byte) error {
-	if f.down.Load() {
+	if f.down.Load() || f.sends.Load() {
 		return errDown
+	}
+	if f.hold.Load() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.name, f.content = name, content
+		return nil
 	}
 	if err := f.Place.Create(ctx, name, content); err != nil || !f.loses.Load() {
 		return err
@@ -309,10 +339,24 @@ func (f *flaky) Create(ctx context.Context, name string, content []byte) error {
 }
 
 func (f *flaky) Put(ctx context.Context, name string, content []byte) error {
-	if f.down.Load() {
+	if f.down.Load() || f.sends.Load() {
 		return errDown
 	}
 	return f.Place.Put(ctx, name, content)
+}
+
+func (f *flaky) Get(ctx context.Context, name string) ([]byte, error) {
+	if f.down.Load() {
+		return nil, errDown
+	}
+	return f.Place.Get(ctx, name)
+}
+
+func (f *flaky) List(ctx context.Context, prefix string, fn func(string) error) error {
+	if f.down.Load() {
+		return errDown
+	}
+	return f.Place.List(ctx, prefix, fn)
 }
 
 // While the place is down writes go on, and what they change is sent afterwards; also if the place has a segment whose

@@ -134,6 +134,12 @@ func untilOf(ctx context.Context, p backup.Place, from *backup.LogPosition, next
 	return until, nil
 }
 
+// missingError is an ErrDamaged: there is no such segment, which may not have been sent yet.
+type missingError struct{ error }
+
+// Unwrap returns the error with the name of the segment.
+func (e missingError) Unwrap() error { return e.error }
+
 // readSegment reads a segment and checks that it is the one of its name. Errors: ErrDamaged, those of the place.
 func readSegment(ctx context.Context, p backup.Place, timeline string, number uint64) (h header, items []byte,
 	sum string, err error) {
@@ -141,7 +147,7 @@ func readSegment(ctx context.Context, p backup.Place, timeline string, number ui
 	file, err := p.Get(ctx, name)
 	switch {
 	case errors.Is(err, backup.ErrAbsent):
-		return h, nil, "", fmt.Errorf("%w: %s: segment %s is missing", ErrDamaged, p, name)
+		return h, nil, "", missingError{fmt.Errorf("%w: %s: segment %s is missing", ErrDamaged, p, name)}
 	case errors.Is(err, backup.ErrDamaged):
 		return h, nil, "", fmt.Errorf("%w: %w", ErrDamaged, err)
 	case err != nil:

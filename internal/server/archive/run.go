@@ -33,6 +33,7 @@ func (a *Archive) register() {
 	if a.o.Metrics == nil {
 		return
 	}
+	// Before the first publish there is nothing to show, and no spool to ask.
 	gauge := func(name, help string, value func(s *state) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			if s := a.position.Load(); s != nil {
@@ -48,6 +49,14 @@ func (a *Archive) register() {
 					return 0
 				}
 				return max(0, a.o.Now().Sub(time.Unix(0, s.Until)).Seconds())
+			}),
+		gauge("lazuli_archive_refuses_writes",
+			"1 while archive-fence refuses writes: the archive may belong to another server, or is too far behind.",
+			func(*state) float64 {
+				if a.Allow() != nil {
+					return 1
+				}
+				return 0
 			}),
 		gauge("lazuli_archive_waiting_bytes", "Bytes in the data folder that wait for the archive.",
 			func(*state) float64 { return float64(a.waiting()) }),
@@ -155,6 +164,12 @@ func (a *Archive) makeBases(ctx context.Context, open func(context.Context, back
 // makeBase makes a base, and removes what is older than the time that must stay reachable.
 func (a *Archive) makeBase(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) error {
 	began := time.Now()
+	a.cutting.Lock()
+	err := a.own(ctx)
+	a.cutting.Unlock()
+	if err != nil {
+		return err
+	}
 	// The newest backup stays in any case. One that is older than all that must be reachable is needed as the beginning,
 	// and is at most one interval older.
 	r, err := backup.Make(ctx, a.o.Place, open, backup.Options{Keep: 1, KeepFor: a.o.Keep + a.o.Base, Now: a.o.Now})

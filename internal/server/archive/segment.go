@@ -38,10 +38,11 @@ const (
 )
 
 const (
-	logFolder = "log/"
-	headName  = "head"
-	headKind  = "lazuli archive head, format"
-	format    = 1
+	logFolder    = "log/"
+	headName     = "head"
+	timelineKind = "lazuli archive timeline, format"
+	headKind     = "lazuli archive head, format"
+	format       = 1
 )
 
 // header describes a segment.
@@ -52,6 +53,8 @@ type header struct {
 	Prev string `json:"prev"`
 	// Until is the time in nanoseconds up to which this segment and those before it have every group.
 	Until int64 `json:"until"`
+	// Sealed ends the timeline: a standby that took over has created it, and nothing follows it.
+	Sealed bool `json:"sealed,omitempty"`
 }
 
 // head says up to when there is nothing after the last segment.

@@ -31,6 +31,10 @@ var errOtherWriter = errors.New("another server has written to the same timeline
 
 // cut sends what there is, in segments, and then says up to when there is nothing else. The caller holds cutting.
 func (a *Archive) cut(ctx context.Context) error {
+	// Before anything is dropped or written: the place of another server is left alone.
+	if err := a.own(ctx); err != nil {
+		return err
+	}
 	if a.waiting() > a.o.Spool {
 		a.mu.Lock()
 		a.breaks(fmt.Sprintf("%s cannot be reached, and more than %d MiB wait for it", a.o.Place, a.o.Spool>>20))
@@ -40,6 +44,9 @@ func (a *Archive) cut(ctx context.Context) error {
 		if err := a.restart(); err != nil {
 			return err
 		}
+	}
+	if err := a.announce(ctx); err != nil {
+		return err
 	}
 	// The time comes first: every group that is given a later one may be missing.
 	until := a.settled()
@@ -74,6 +81,24 @@ func (a *Archive) cut(ctx context.Context) error {
 	}
 	a.publish()
 	return a.spool.remove(files)
+}
+
+// announce says in the place to which timeline this server writes, if that has changed. The caller holds cutting.
+func (a *Archive) announce(ctx context.Context) error {
+	if a.state.Announced == a.state.Timeline {
+		return nil
+	}
+	text, err := sumfile.Encode(timelineKind, format, a.state.Timeline)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	if err := a.o.Place.Put(ctx, timelineName(a.state.Epoch), text); err != nil {
+		return err
+	}
+	a.state.Announced = a.state.Timeline
+	return a.state.save(a.dir)
 }
 
 // settled returns a time up to which every group is in the spool.

@@ -22,8 +22,13 @@ const (
 type state struct {
 	// Place is the place; another one begins another timeline.
 	Place string `json:"place"`
+	// Epoch is that in which the place belongs to this server, 0 before the first, and Lease that of its record.
+	Epoch uint64        `json:"epoch,omitempty"`
+	Lease time.Duration `json:"lease,omitempty"`
 	// Timeline is the current one; "" before the first.
 	Timeline string `json:"timeline"`
+	// Announced is the timeline that the place has as the current one.
+	Announced string `json:"announced,omitempty"`
 	// Next is the number of the next segment, and Prev the sum of the one before it.
 	Next uint64 `json:"next"`
 	Prev string `json:"prev"`
@@ -65,7 +70,8 @@ func (s *state) save(dir string) error {
 
 // begin makes the state that of a new timeline after the groups.
 func (s *state) begin(now time.Time, groups map[string]uint64, content map[uint64]int64) {
-	*s = state{Place: s.Place, Timeline: newTimeline(now), Groups: maps.Clone(groups), Content: content}
+	*s = state{Place: s.Place, Epoch: s.Epoch, Lease: s.Lease, Announced: s.Announced, Timeline: newTimeline(now),
+		Groups: maps.Clone(groups), Content: content}
 }
 
 // timelineLayout begins the name of a timeline: the time at which it began, in UTC.

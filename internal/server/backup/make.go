@@ -70,13 +70,8 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 		}
 		err = errors.Join(err, unlock())
 	}()
-	if has, err := marked(ctx, p); err != nil {
+	if err := mark(ctx, p); err != nil {
 		return r, err
-	} else if !has {
-		mark, err := sumfile.Encode(markKind, Format, struct{}{})
-		if err := errors.Join(err, p.Put(ctx, markName, mark)); err != nil {
-			return r, err
-		}
 	}
 	names, err := Names(ctx, p)
 	if err != nil {

@@ -172,6 +172,32 @@ func read(ctx context.Context, p Place, name string) (*Manifest, error) {
 	return m, nil
 }
 
+// Prepare creates a place and marks it as one of backups, if it is empty. Errors: ErrNotPlace, ErrLocked, those of the
+// place.
+func Prepare(ctx context.Context, p Place) error {
+	if has, err := marked(ctx, p); err != nil || has {
+		return err
+	}
+	ctx, unlock, err := p.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(mark(ctx, p), unlock())
+}
+
+// mark marks a place, unless it is marked. The caller has locked it.
+func mark(ctx context.Context, p Place) error {
+	has, err := marked(ctx, p)
+	if err != nil || has {
+		return err
+	}
+	text, err := sumfile.Encode(markKind, Format, struct{}{})
+	if err != nil {
+		return err
+	}
+	return p.Put(ctx, markName, text)
+}
+
 // marked reports whether a place has backups. An empty place has none; another one is ErrNotPlace.
 func marked(ctx context.Context, p Place) (bool, error) {
 	text, err := p.Get(ctx, markName)
@@ -185,8 +211,18 @@ func marked(ctx context.Context, p Place) (bool, error) {
 		return false, err
 	}
 	full := errors.New("full")
-	if err = p.List(ctx, "", func(string) error { return full }); errors.Is(err, full) {
-		err = fmt.Errorf("%s %w", p, ErrNotPlace)
+	err = p.List(ctx, "", func(name string) error {
+		if strings.HasPrefix(name, markName) { // which is being written
+			return nil
+		}
+		return full
+	})
+	if !errors.Is(err, full) {
+		return false, err
 	}
-	return false, err
+	// Another process may have marked the place since, and written to it.
+	if _, err := p.Get(ctx, markName); err == nil {
+		return true, nil
+	}
+	return false, fmt.Errorf("%s %w", p, ErrNotPlace)
 }

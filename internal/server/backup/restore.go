@@ -63,6 +63,55 @@ func fillShard(ctx context.Context, d datadir.Shard, s Source, now time.Time) er
 	return errors.Join(tablestate.Fork(d.Tables(), now), blobstate.Adopt(d.Blobs(), d.Extents(), d.EncryptionScopes()))
 }
 
+// FillStandby is Fill for a standby: the content stays open for more, of which have gets the ranges, and nothing else
+// is put in order. See [extent.Extend].
+func FillStandby(ctx context.Context, d *datadir.Dir, s Source, have map[uint64][]extent.Range) error {
+	for _, name := range Databases {
+		path, buckets := files(d.Shard(0), name)
+		if err := store.Create(path, buckets,
+			func(emit func([]byte) error) error { return s.Database(ctx, name, emit) }); err != nil {
+			return err
+		}
+	}
+	keys, err := s.Keys(ctx)
+	if err == nil && keys != nil {
+		err = disk.WriteFile(d.Path(), datadir.ScopesFile, keys)
+	}
+	if err != nil {
+		return err
+	}
+	return extent.Extend(d.Extents(), extent.Options{}, have,
+		func(put func(uint64, int64, []byte) error) error {
+			return s.Contents(ctx, func(extent.Window) []extent.Range { return nil },
+				func(c extent.Content) error { return c.Put(put) })
+		})
+}
+
+// OpenDatabase opens a database of a data folder for [store.DB.Apply]. It is durable when it was closed.
+func OpenDatabase(d *datadir.Dir, name string) (*store.DB, error) {
+	path, buckets := files(d.Shard(0), name)
+	return store.Open(path, store.Options{Buckets: buckets, Relaxed: true})
+}
+
+// FinishStandby makes the data folder of a standby that of a server alone. have are the ranges of its content, and now
+// is the time at which positions in the logs of changes become unknown. It may be called again after a crash.
+func FinishStandby(d *datadir.Dir, have map[uint64][]extent.Range, filled bool, note func() error,
+	now time.Time) error {
+	if !filled {
+		if err := extent.FillCopies(d.Extents(), extent.Options{}, have); err != nil {
+			return err
+		}
+		// From here on the folder has no copies whose gaps are known.
+		if err := note(); err != nil {
+			return err
+		}
+	}
+	if err := extent.NameCopies(d.Extents(), disk.OS); err != nil {
+		return err
+	}
+	return errors.Join(tablestate.Fork(d.Tables(), now), blobstate.Adopt(d.Blobs(), d.Extents(), d.EncryptionScopes()))
+}
+
 // files returns the path and the buckets of a database of a shard.
 func files(d datadir.Shard, name string) (string, []store.Bucket) {
 	switch name {

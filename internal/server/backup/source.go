@@ -41,8 +41,10 @@ type LogPosition struct {
 	Segment  uint64 `json:"segment"`
 	// Groups are the numbers of the last groups of the databases that the moment has.
 	Groups map[string]uint64 `json:"groups"`
-	// At is not before the moment: later writes have later times.
-	At time.Time `json:"at"`
+	// From is not after the moment, which has every write up to it; zero in bases of former releases. At is not before the
+	// moment: later writes have later times.
+	From time.Time `json:"from,omitzero"`
+	At   time.Time `json:"at"`
 }
 
 // Source gives the state of one moment. Its methods are called once, in this order, then Close.

@@ -75,10 +75,14 @@ type Archive struct {
 	// To is the path of a folder or the URL of a container; Account is the connection string of its account, "" if the URL
 	// has a SAS.
 	To, Account string
+	// StandbyOf is the place that a standby follows, and to which it sends its log once it was promoted; "" is no standby.
+	StandbyOf string
 	// KeyFile has the key with which the archive is encrypted; "" leaves it as it is.
 	KeyFile string
 	// Every is the interval of segments, Base that of bases, and Keep the time that stays reachable.
 	Every, Base, Keep time.Duration
+	// Fence refuses writes while the archive may belong to another server.
+	Fence bool
 	// SpoolMiB bounds what waits for the archive in the data folder, in MiB.
 	SpoolMiB int
 }
@@ -360,6 +364,8 @@ func (c *Config) validateShards() error {
 		name = "nats-url"
 	case c.Archive.To != "":
 		name = "archive"
+	case c.Archive.StandbyOf != "":
+		name = "standby-of"
 	default:
 		return nil
 	}
@@ -402,9 +408,15 @@ func (c *Config) validateAdmin() error {
 // validateArchive checks the options of the archive against the others.
 func (c *Config) validateArchive() error {
 	a := c.Archive
+	if a.StandbyOf != "" {
+		if err := c.validateStandby(); err != nil {
+			return err
+		}
+		a.To = a.StandbyOf
+	}
 	switch {
-	case a.To == "" && (a.KeyFile != "" || a.Account != ""):
-		return errors.New("archive-key-file and archive-connection-string are about archive: set that as well")
+	case a.To == "" && (a.KeyFile != "" || a.Account != "" || a.Fence):
+		return errors.New("archive-fence, archive-key-file and archive-connection-string are about archive: set that as well")
 	case a.To == "":
 		return nil
 	case c.InMemory:
@@ -419,6 +431,24 @@ func (c *Config) validateArchive() error {
 		return errors.New("archive-base and archive-keep must be at least 1m")
 	case c.Backup.To == a.To:
 		return errors.New("archive makes the backups in its place by itself: backup-to must be another place")
+	}
+	return nil
+}
+
+// validateStandby refuses what writes, or what a standby does not have.
+func (c *Config) validateStandby() error {
+	switch {
+	case c.Archive.To != "":
+		return errors.New("a promoted standby sends its log to the place that it has followed: standby-of and archive " +
+			"exclude each other")
+	case c.InMemory, c.Cluster.Enabled(), c.NATS.URL != "":
+		return errors.New("standby-of is for a server alone with a data folder: it cannot be used with in-memory, " +
+			"cluster-node or nats-url")
+	case len(c.Roles.Enabled) > 0, c.Durable.Enabled, c.Seed != "", c.Backup.To != "":
+		return errors.New("a standby writes nothing: roles, durable, seed and backup-to cannot be used with standby-of; " +
+			"set them when it was promoted")
+	case c.NoAdmin:
+		return errors.New("a standby is promoted through the admin listener: standby-of cannot be used with no-admin")
 	}
 	return nil
 }

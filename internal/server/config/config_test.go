@@ -103,7 +103,7 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 		"cert": true, "key": true, "pwd": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true,
 		"oauth-audiences": true, "oauth-roles": true, "oauth-groups": true,
 		"durable-account": true, "durable-token": true, "backup-token": true, "backup-connection-string": true,
-		"archive-key-file": true, "archive-connection-string": true,
+		"archive-key-file": true, "archive-connection-string": true, "archive-fence": true, "standby-of": true,
 		"test-clock": true, "roles-account": true, "allow-private-copy-source": true, "allow-event-host": true,
 		"allow-private-event-host": true, "blob-immutability": true, "nats-replicas": true, "nats-url": true,
 		"nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true, "nats-monitor": true,

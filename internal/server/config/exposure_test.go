@@ -35,7 +35,7 @@ var opens = map[string]string{
 	// The path of backups asks for a token, or is open to callers on this machine alone (internal/server/admin).
 	"backup-token": "", "backup-to": "", "backup-every": "", "backup-keep": "", "backup-keep-for": "",
 	"backup-connection-string": "", "archive": "", "archive-keep": "", "archive-base": "",
-	"archive-spool": "", "archive-every": "",
+	"archive-spool": "", "archive-every": "", "archive-fence": "", "standby-of": "",
 	"archive-key-file": "", "archive-connection-string": "",
 
 	"location": "", "in-memory": "", "seed": "", "durability": "", "shards": "", "max-connections": "", "max-requests": "",

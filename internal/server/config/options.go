@@ -292,6 +292,11 @@ var archiveOptions = []option{
 			"state of any moment can be restored",
 		set: func(c *Config, s string) error { c.Archive.To = s; return checkPlace(s) },
 		get: func(c *Config) string { return withoutSignature(c.Archive.To) }},
+	{name: "standby-of", kind: "folder|URL",
+		usage: "Place of another server's archive, which this server follows as a standby, read-only, until lazuli standby " +
+			"promote; archive-key-file and archive-connection-string are about it then",
+		set: func(c *Config, s string) error { c.Archive.StandbyOf = s; return checkPlace(s) },
+		get: func(c *Config) string { return withoutSignature(c.Archive.StandbyOf) }},
 	duration("archive-every", "Interval at which changes are sent to archive",
 		func(c *Config) *time.Duration { return &c.Archive.Every }),
 	duration("archive-keep", "Time that stays reachable in archive",
@@ -300,6 +305,10 @@ var archiveOptions = []option{
 		func(c *Config) *time.Duration { return &c.Archive.Base }),
 	number("archive-spool", "MiB that wait in the data folder while archive cannot be reached; beyond that the archive gets "+
 		"a gap", 64, 1<<24, func(c *Config) *int { return &c.Archive.SpoolMiB }),
+	boolean("archive-fence", "",
+		"Refuse writes with 503 while it is not known whether archive still belongs to this server, or if what would be "+
+			"lost with it is older than 15 seconds; needed for a standby",
+		func(c *Config) *bool { return &c.Archive.Fence }),
 	text("archive-key-file", "", "file", "File with a key of 64 hexadecimal digits with which archive is encrypted",
 		func(c *Config) *string { return &c.Archive.KeyFile }, notEmpty),
 	secret("archive-connection-string", "Connection string of the account of archive, if its URL has no SAS",

@@ -28,6 +28,8 @@ type Config struct {
 	Relaxed, Ephemeral bool
 	// Archive gets the log of the database, and the content; nil sends them nowhere.
 	Archive replica.Archive
+	// ReadOnly opens the files of a standby, and runs nothing that writes.
+	ReadOnly bool
 	// Cluster makes the service that of a node of a cluster. Follower is set by New.
 	Cluster *replica.Cluster
 	// Features are the analytics settings that may be turned on. The zero value refuses all.

@@ -24,6 +24,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
+	// ReadOnly opens files that another program changes while they are closed, those of a standby.
+	ReadOnly bool
 	// Archive gets the log of the database, and the content; nil sends them nowhere. It does not go together with Cluster.
 	Archive replica.Archive
 	// Cluster makes the store that of a node of a cluster. Relaxed and Ephemeral do not go together with it.
@@ -84,7 +86,8 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
 	node, err := replica.Open(replica.Config{Path: c.Path, Extents: c.Extents, Scopes: c.Scopes, Cluster: c.Cluster,
-		Archive: c.Archive, Store: store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS, Logger: c.Logger}})
+		Archive: c.Archive, Store: store.Options{ReadOnly: c.ReadOnly,
+			Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS, Logger: c.Logger}})
 	if err != nil {
 		return nil, err
 	}

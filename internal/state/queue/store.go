@@ -78,10 +78,14 @@ func Open(path string, o Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if o.Store.Log == nil {
+	switch {
+	case o.Store.Log != nil:
+		o.Store.Applied, s.leads = s.applied, o.Store.Log.Leads
+	case o.Store.ReadOnly: // the file of a standby
+		s.leads = func() bool { return false }
+	default:
 		return nil, errors.New("opening queue store: Options.Store.Log is required")
 	}
-	o.Store.Applied, s.leads = s.applied, o.Store.Log.Leads
 	var err error
 	if s.db, err = openFile(path, o.Store); err != nil {
 		return nil, fmt.Errorf("opening queue store: %w", err)

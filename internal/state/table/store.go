@@ -70,6 +70,10 @@ func Open(path string, o store.Options, f Follower, log *slog.Logger) (*Store, e
 		_ = db.Close()
 		return nil, fmt.Errorf("reading table store: %w", err)
 	}
+	if o.ReadOnly {
+		s.cleaner = sweep.Start(func(context.Context) {}) // what is deleted is removed where it is written
+		return s, nil
+	}
 	s.cleaner = sweep.Start(s.clean)
 	// Applied may run before this line; it finds nil then, and the cleaner looks for deleted tables at its start anyway.
 	s.lateCleaner.Store(s.cleaner)

@@ -142,21 +142,24 @@ func Restore(dir string, o Options, contents func(emit func(Content) error) erro
 	if err != nil {
 		return err
 	}
-	return to.finishExtract(contents(func(c Content) error {
-		data := c.Records
-		for _, r := range c.Ranges {
-			n := r.To - r.From
-			if n <= 0 || n > int64(len(data)) {
-				return fmt.Errorf("%w: extent %016x: a window of %d bytes", ErrCorrupt, c.Extent, len(c.Records))
-			}
-			if err := to.PutRecords(c.Extent, r.From, data[:n]); err != nil {
-				return err
-			}
-			data = data[n:]
+	return to.finishExtract(contents(func(c Content) error { return c.Put(to.PutRecords) }))
+}
+
+// Put calls put with the records of each range.
+func (c *Content) Put(put func(id uint64, at int64, records []byte) error) error {
+	data := c.Records
+	for _, r := range c.Ranges {
+		n := r.To - r.From
+		if n <= 0 || n > int64(len(data)) {
+			return fmt.Errorf("%w: extent %016x: a window of %d bytes", ErrCorrupt, c.Extent, len(c.Records))
 		}
-		if len(data) > 0 {
-			return fmt.Errorf("%w: extent %016x: %d bytes in no range", ErrCorrupt, c.Extent, len(data))
+		if err := put(c.Extent, r.From, data[:n]); err != nil {
+			return err
 		}
-		return nil
-	}))
+		data = data[n:]
+	}
+	if len(data) > 0 {
+		return fmt.Errorf("%w: extent %016x: %d bytes in no range", ErrCorrupt, c.Extent, len(data))
+	}
+	return nil
 }

@@ -3,9 +3,6 @@ package extent
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
@@ -18,16 +15,7 @@ func (s *Store) finishExtract(err error) error {
 	if err = errors.Join(err, s.SyncAllPuts(), s.Close()); err != nil {
 		return fmt.Errorf("extent: extract: %w", err)
 	}
-	entries, err := os.ReadDir(s.dir)
-	for _, e := range entries {
-		if name, copied := strings.CutSuffix(e.Name(), copySuffix); copied {
-			err = errors.Join(err, s.opts.FS.Rename(filepath.Join(s.dir, e.Name()), filepath.Join(s.dir, name+openSuffix)))
-		}
-	}
-	if err = errors.Join(err, s.opts.FS.SyncDir(s.dir)); err != nil {
-		return err
-	}
-	return writeList(s.opts.FS, s.dir)
+	return NameCopies(s.dir, s.opts.FS)
 }
 
 // recordFromAny returns the record that contains x, of this node or of another one.
@@ -56,6 +44,9 @@ func (s *Store) fillGaps() error {
 			}
 			if size <= recordHeaderSize {
 				return fmt.Errorf("%w: extent %016x has a gap of %d bytes at offset %d", ErrCorrupt, e.id, n, at)
+			}
+			if err := e.reopen(); err != nil {
+				return err
 			}
 			filler := zeros[:size]
 			putRecordHeader(filler, crc32c.Checksum(filler[recordHeaderSize:]), e.id, at)

@@ -18,6 +18,9 @@ type Archive interface {
 	// Sync returns once every group is durable that Group has received. The log may drop them afterwards, so an archive
 	// that cannot keep them has to begin again with another Pin.
 	Sync()
+	// Allow returns why no write may be acknowledged now; nil if writes may. Update asks before its closures run, and once
+	// more when the group is durable. It must be quick.
+	Allow() error
 	// Opened is called at the end of Open with the number of the last group.
 	Opened(newest uint64)
 }

@@ -42,6 +42,10 @@ var (
 	// the disk refuses writes. Nothing has been written. Other nodes may serve.
 	ErrNodeDisk = errors.New("store: the disk of this node is full or refuses writes")
 
+	// ErrFenced means that the archive of the log (Options.Archive) allows no writes. Nothing has been written, unless the
+	// error is also ErrUnknown.
+	ErrFenced = errors.New("store: no writes are allowed")
+
 	// ErrUnknown means that the replicated log did not answer: the writes may have been made, or may be made later.
 	ErrUnknown = errors.New("store: the outcome of the write is unknown")
 

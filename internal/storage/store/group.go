@@ -194,6 +194,10 @@ func (g *group) begin() {
 		g.fail(err)
 		return
 	}
+	if err := g.db.allowed(); err != nil {
+		g.fail(err)
+		return
+	}
 	// In a replicated store, applyRecord makes room, under the lock of the log: records of other nodes need it as well.
 	// Only a private log needs a check here: once a record is in the log, it can no longer be refused for lack of room.
 	room := g.db.makeRoom
@@ -301,7 +305,27 @@ func (g *group) commit() (ended bool) {
 	g.db.layers.Load().active.attached += len(record) - logHeaderSize - len(payload)
 	g.db.commits.Add(1)
 	g.db.committed.Add(int64(g.next))
+	g.acknowledge()
 	return true
+}
+
+// allowed returns an ErrFenced if the archive allows no writes.
+func (db *DB) allowed() error {
+	if db.archive == nil {
+		return nil
+	}
+	if err := db.archive.Allow(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFenced, err)
+	}
+	return nil
+}
+
+// acknowledge fails the calls of a group that is durable if the archive does not allow that they learn so: what was
+// allowed when they began may have ended while the disk was slow.
+func (g *group) acknowledge() {
+	if err := g.db.allowed(); err != nil {
+		g.fail(fmt.Errorf("%w: %w", ErrUnknown, err))
+	}
 }
 
 // stamp attaches a time to the write set of the group, if an archive wants it and the group has writes.

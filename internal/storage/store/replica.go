@@ -375,6 +375,8 @@ func (g *group) commitReplicated() (ended bool) {
 			a.Drop()
 		}
 		g.fail(fmt.Errorf("store: commit: %w", logError(err)))
+	case len(payload) > 0:
+		g.acknowledge()
 	}
 	g.db.replica.log.EndTurn() // nothing was written after all
 	return true

@@ -25,7 +25,7 @@ type Opener func(*cobra.Command) func(string) (backup.Place, error)
 func NewLog(open Opener, placeHelp string) *cobra.Command {
 	cmd := &cobra.Command{Use: "log", Short: "Inspect the archive of a server's log",
 		Long: "Inspect the archive that a server with --archive keeps in a place."}
-	cmd.AddCommand(newLs(open, placeHelp))
+	cmd.AddCommand(newLs(open, placeHelp), newRelease(open, placeHelp))
 	return cmd
 }
 
@@ -62,6 +62,43 @@ first. There is a line for each time without a gap, and MISSING names a segment 
 			}
 		}
 		return out.End(nil)
+	}
+	return cmd
+}
+
+// newRelease makes `lazuli backup log release`.
+func newRelease(opener Opener, placeHelp string) *cobra.Command {
+	cmd := &cobra.Command{Use: "release PLACE", Short: "Take an archive from the server to which it belongs",
+		Args: cobra.ExactArgs(1),
+		Long: `Take the archive in PLACE from the server to which it belongs, so that the next server that starts
+with --archive PLACE gets it: after its machine was lost and its data was restored into another
+folder. The former server does not write to PLACE any more; with --archive-fence it acknowledges no
+writes 10 seconds later, and its next start is refused.
+
+` + placeHelp,
+		Example: "  lazuli backup log release /mnt/archive"}
+	open := opener(cmd)
+	output := console.ReportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		place, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		if exists, err := place.Exists(cmd.Context()); err != nil || !exists {
+			return cmp.Or(err, fmt.Errorf("%s does not exist; a server with --archive creates it", place))
+		}
+		former, err := archive.Release(cmd.Context(), place, time.Now())
+		if err != nil {
+			return err
+		}
+		return output(former, func(w io.Writer) error {
+			if former.Server == "" {
+				_, err := fmt.Fprintf(w, "%s belongs to no server\n", place)
+				return err
+			}
+			_, err := fmt.Fprintf(w, "%s does not belong to %s any more\n", place, former.Name)
+			return err
+		})
 	}
 	return cmd
 }

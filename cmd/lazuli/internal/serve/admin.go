@@ -44,6 +44,9 @@ func (s *serving) adminOptions() admin.Options {
 	if c.Cluster.Enabled() {
 		o.Cluster = late(b, func(b Backend) admin.Cluster { return b })
 	}
+	if c.Archive.StandbyOf != "" {
+		o.Standby = late(b, func(b Backend) admin.Standby { return b })
+	}
 	if c.Faults {
 		o.Faults = late(b, Backend.Faults)
 	}

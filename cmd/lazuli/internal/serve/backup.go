@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -23,18 +24,24 @@ func newSchedule(s *serving) (*backup.Schedule, error) {
 		Log: s.log, Metrics: s.metrics}, nil
 }
 
-// newArchive returns the archive that the configuration names, nil for none.
+// newArchive returns the archive that the configuration names, nil for none: of a standby, that to which it sends once
+// it was promoted.
 func newArchive(s *serving) (*archive.Archive, error) {
 	a := s.config.Archive
-	if a.To == "" {
+	to := cmp.Or(a.To, a.StandbyOf)
+	if to == "" {
 		return nil, nil
 	}
-	place, err := backup.OpenSealed(a.To, a.Account, a.KeyFile)
+	place, err := backup.OpenSealed(to, a.Account, a.KeyFile)
 	if err != nil {
 		return nil, console.Usage(err)
 	}
+	if a.StandbyOf != "" {
+		s.standby = archive.NewFollower(archive.FollowOptions{Place: place, Log: s.log, Metrics: s.metrics})
+		a.Fence = true // the promotion takes the place with it, and the next standby needs it
+	}
 	return archive.New(archive.Options{Place: place, Every: a.Every, Base: a.Base, Keep: a.Keep,
-		Spool: int64(a.SpoolMiB) << 20, Log: s.log, Metrics: s.metrics}), nil
+		Spool: int64(a.SpoolMiB) << 20, Fence: a.Fence, Log: s.log, Metrics: s.metrics}), nil
 }
 
 // moments returns how backups open the state of the backend.
@@ -57,7 +64,16 @@ func (s *serving) startBackups(ctx context.Context, b Backend) (stop func()) {
 		running.Go(func() { s.backups.Run(ctx) })
 	}
 	if s.archive != nil {
-		running.Go(func() { s.archive.Run(ctx, moments(b)) })
+		running.Go(func() {
+			if promoted := b.Promoted(); promoted != nil {
+				select {
+				case <-promoted:
+				case <-ctx.Done():
+					return
+				}
+			}
+			s.archive.Run(ctx, moments(b))
+		})
 	}
 	return func() { cancel(); running.Wait() }
 }

@@ -67,9 +67,13 @@ type Backend interface {
 	// ClockChanged wakes what waits, after the test clock was set.
 	ClockChanged()
 
+	// Promoted is closed once a standby was promoted; nil for a server that was none.
+	Promoted() <-chan struct{}
+
 	admin.State
 	admin.Cluster
 	admin.Backups
+	admin.Standby
 }
 
 // Starter starts a backend; [startStack] is the real one.
@@ -83,6 +87,7 @@ type Options struct {
 	waiting func(reason string) // called while a node waits for its cluster
 	clock   *serverClock        // nil: the system's clock
 	archive *archive.Archive    // nil without one
+	standby *archive.Follower   // nil unless this is a standby
 }
 
 // lateBackend is a backend that may not have started yet.
@@ -128,6 +133,7 @@ type serving struct {
 
 	backups  *backup.Schedule    // nil without one
 	archive  *archive.Archive    // nil without one
+	standby  *archive.Follower   // nil unless this is a standby
 	requests *dashboard.Requests // nil without a dashboard
 	clock    *serverClock        // nil without --test-clock
 }
@@ -191,7 +197,7 @@ func (s *serving) run(ctx context.Context, start Starter, stdout io.Writer, bega
 	if p, on := otel.GetTracerProvider().(*sdktrace.TracerProvider); on { // the environment asks for traces
 		observe = observers(observe, spans.New(p).Observe)
 	}
-	b, err := start(ctx, &c.Config, s.sec, Options{s.metrics, s.log, observe, s.wait, s.clock, s.archive})
+	b, err := start(ctx, &c.Config, s.sec, Options{s.metrics, s.log, observe, s.wait, s.clock, s.archive, s.standby})
 	if err != nil {
 		return err
 	}
@@ -250,7 +256,7 @@ func (s *serving) ready() error {
 		return b.Ready()
 	}
 	if reason := s.waiting.Load(); reason != nil {
-		return fmt.Errorf("waiting for the cluster: %s", *reason)
+		return fmt.Errorf("waiting: %s", *reason)
 	}
 	return errStarting
 }

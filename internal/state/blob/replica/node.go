@@ -118,7 +118,8 @@ func (s *Node) openAlone(path, extents string, o store.Options, grace time.Durat
 	if s.DB, err = store.Open(path, o); err != nil {
 		return err
 	}
-	files := extent.Options{Relaxed: o.Relaxed, Ephemeral: o.Ephemeral, FS: o.FS, Logged: MaxLogged, Grace: grace,
+	files := extent.Options{ReadOnly: o.ReadOnly, Relaxed: o.Relaxed, Ephemeral: o.Ephemeral, FS: o.FS,
+		Logged: MaxLogged, Grace: grace,
 		Refs: func(yield func(extent.Ref) bool) error { return s.References(context.Background(), yield) }, Logger: o.Logger}
 	s.Extents, err = extent.Open(extents, files)
 	if err != nil {
