@@ -75,6 +75,7 @@ func everyMetric(t *testing.T) described {
 	cancel()
 	(&backup.Schedule{Metrics: all}).Run(ctx)
 	archive.New(archive.Options{Place: backup.Folder(t.TempDir()), Metrics: all})
+	archive.NewFollower(archive.FollowOptions{Place: backup.Folder(t.TempDir()), Metrics: all})
 	all.MustRegister(workers.New(workers.Config{}).Collector(), new(taskhub.Backend).Collector())
 	return all
 }
