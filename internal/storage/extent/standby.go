@@ -12,7 +12,7 @@ import (
 // The folder of a standby has its extents as copies with holes: it receives them piece by piece, in no order that it
 // could rely on, while a Store with Options.ReadOnly reads what is there.
 //
-//	Extend, again and again ──> <id>.copy ──> FillCopies: records of zeros in the holes ──> NameCopies: <id>.open
+//	Extend, again and again ──> <id>.copy ──> FillCopies: zeros in the holes ──> NameCopies: <id>.open
 //
 // Which ranges there are, the caller keeps: to learn it from the files, all of them would have to be read.
 
