@@ -118,6 +118,44 @@ func TestExpiredBlobs(t *testing.T) {
 	}
 }
 
+// A protected snapshot outlives its blob, before the background has come to that and afterwards.
+func TestExpiryOfProtectedSnapshots(t *testing.T) {
+	t.Parallel()
+	f := managed(t, accountprops.Blob{Expiry: true, Versioning: true, Immutability: true})
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	for _, cleaned := range []bool{false, true} {
+		path := fmt.Sprintf("/box/%t", cleaned)
+		f.do("PUT", path, "x", "x-ms-blob-type", "BlockBlob", "x-ms-expiry-option", "RelativeToNow", "x-ms-expiry-time",
+			"60000").want(t, 201, "")
+		snapshot := func() string {
+			return path + "?snapshot=" + f.do("PUT", path+"?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+		}
+		held, free := snapshot(), snapshot()
+		f.do("PUT", held+"&comp=legalhold", "", "x-ms-legal-hold", "true").want(t, 200, "")
+		f.advance(2 * time.Minute)
+		if cleaned {
+			if err := f.parts.Clean(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.do("HEAD", path, "").want(t, 404, "BlobNotFound")
+		f.do("GET", free, "").want(t, 404, "BlobNotFound")
+		f.do("GET", held, "").want(t, 200, "")
+		listed := listNames(t, f.service().NewContainerClient("box"), container.ListBlobsInclude{Snapshots: true})
+		if fmt.Sprint(listed) != fmt.Sprintf("[%t]", cleaned) {
+			t.Errorf("listed %v", listed)
+		}
+		f.do("DELETE", held, "").want(t, 409, "BlobImmutableDueToLegalHold")
+		// Another blob takes the name, and the snapshot is one of it.
+		f.do("PUT", path, "y", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+		f.do("DELETE", path, "").want(t, 409, "SnapshotsPresent")
+		f.do("PUT", held+"&comp=legalhold", "", "x-ms-legal-hold", "false").want(t, 200, "")
+		f.do("DELETE", held, "").want(t, 202, "")
+		f.do("DELETE", path, "").want(t, 202, "")
+		f.do("GET", held, "").want(t, 404, "BlobNotFound")
+	}
+}
+
 func listNames(t *testing.T, c *container.Client, include container.ListBlobsInclude) (names []string) {
 	t.Helper()
 	for pager := c.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: include}); pager.More(); {

@@ -2,6 +2,7 @@ package blob
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
@@ -33,8 +34,8 @@ func (c *change) expireDue() error {
 	return c.expire()
 }
 
-// expire deletes the base blob with its snapshots and uncommitted blocks. It is a separate change in the transaction of
-// c.
+// expire deletes the base blob with its uncommitted blocks and those snapshots that are not protected. It is a separate
+// change in the transaction of c.
 func (c *change) expire() (err error) {
 	// The write that found the expired blob may have conditions, which do not concern this deletion: e has none, and
 	// its event is that of a deletion.
@@ -67,6 +68,12 @@ func (c *change) expireAll() error {
 	if err != nil {
 		return err
 	}
+	// A protected snapshot outlives its blob: an expiry that waited for it would leave a name that is neither readable nor
+	// writable, and no request would reach the snapshot to end its protection.
+	slots = slices.DeleteFunc(slots, func(slot record.Slot) bool {
+		var b record.Blob
+		return record.GetBlob(c.tx, c.Item, slot, 0, &b) == nil && b.CheckDeletable(c.now) != nil
+	})
 	if err := c.removeSlots(append(slots, record.BaseSlot)); err != nil {
 		return err
 	}

@@ -88,7 +88,9 @@ func (l *Blobs) wants() bool {
 	if b.Deleted != 0 && !l.Deleted || b.Expired(l.Now) {
 		return false
 	}
-	return b.IsBase() || b.IsSnapshot() && l.Snapshots && !l.name.expired || b.IsVersion() && l.Versions
+	// A snapshot expires with its blob, unless it is protected.
+	return b.IsBase() || b.IsVersion() && l.Versions ||
+		b.IsSnapshot() && l.Snapshots && (!l.name.expired || b.CheckDeletable(l.Now) != nil)
 }
 
 // nameState is the combined state of all records of a name.

@@ -32,7 +32,7 @@ func (a Address) Get(tx *store.Tx, it Item, now ticks.Ticks, b *Blob) error {
 		b.Slot = Slot(b.Version)
 		b.Expires = 0
 		b.Lease = lease.Lease{}
-	case b.IsSnapshot(): // it expires with its blob
+	case b.IsSnapshot() && b.CheckDeletable(now) == nil: // it expires with its blob
 		var base Blob
 		if err := GetBlob(tx, it, BaseSlot, 0, &base); err == nil && base.Expired(now) {
 			return notFound(b)
