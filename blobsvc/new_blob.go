@@ -207,14 +207,18 @@ func tagCharacters(s string) bool {
 	return true
 }
 
-// headerTags reads x-ms-tags, which has the form of a query string.
+// headerTags reads x-ms-tags, which has the form of a query string. An empty one sets no tags and needs the permission
+// for them as well: https://github.com/kahing/goofys/pull/816
 func headerTags(c *call) ([]record.Tag, error) {
-	s := c.Header("X-Ms-Tags")
-	if s == "" {
+	if !c.HasHeader("X-Ms-Tags") {
 		return nil, nil
 	}
 	if err := c.HoldsTags(); err != nil {
 		return nil, err
+	}
+	s := c.Header("X-Ms-Tags")
+	if s == "" {
+		return nil, nil
 	}
 	return parseTags(s)
 }

@@ -243,6 +243,7 @@ var options = []struct {
 	of     []string // the operations that document the header; nil are all on a blob that read or write it
 }{
 	{"t", []string{"x-ms-tags", "stage=x"}, writes},
+	{"t", []string{"x-ms-tags", ""}, writes},
 	{"i", []string{"x-ms-immutability-policy-until-date", "Fri, 01 Jan 2100 00:00:00 GMT",
 		"x-ms-immutability-policy-mode", "unlocked"}, writes},
 	{"i", []string{"x-ms-legal-hold", "true"}, writes},
