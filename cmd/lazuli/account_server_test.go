@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -81,6 +82,7 @@ func TestAccountCommandOfAServer(t *testing.T) {
 		method, path, body, token string
 		want                      int
 	}{
+		{"GET", "?prefix=none", "", accountToken, http.StatusOK},
 		{"GET", "", "", "", http.StatusUnauthorized},
 		{"POST", "/lake/keys", "", "", http.StatusUnauthorized},
 		{"GET", "?limit=0", "", accountToken, http.StatusBadRequest},
@@ -107,9 +109,14 @@ func TestAccountCommandOfAServer(t *testing.T) {
 		}
 		resp, err := http.DefaultClient.Do(req)
 		check.OK(t, err)
+		answer, err := io.ReadAll(resp.Body)
+		check.OK(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != tc.want {
 			t.Errorf("%s %s %.40s: %d, want %d", tc.method, tc.path, tc.body, resp.StatusCode, tc.want)
+		}
+		if resp.StatusCode == http.StatusOK && string(bytes.TrimSpace(answer)) != `{"accounts":[]}` {
+			t.Errorf("an empty page is %s", answer)
 		}
 	}
 	r.cancel()

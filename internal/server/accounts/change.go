@@ -288,7 +288,7 @@ func (m *Manager) configured(name string) (a Account, ok bool) {
 
 // describe describes an account that was added.
 func describe(s blob.StoredAccount) Account {
-	a := Account{Name: s.Name, Source: FromServer, State: Active}
+	a := Account{Name: s.Name, Source: FromServer, State: Active, Fingerprints: []string{}} // no null in JSON
 	if s.Created != 0 {
 		a.Created = s.Created.Time()
 	}

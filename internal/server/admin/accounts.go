@@ -66,6 +66,9 @@ func (h accountHandler) list(c echo.Context) error {
 		return failAccount(c, err)
 	}
 	page := AccountPage{Accounts: list}
+	if len(list) == 0 {
+		page.Accounts = []accounts.Account{} // null would be no list to clients
+	}
 	if more {
 		page.Next = list[len(list)-1].Name
 	}
