@@ -67,9 +67,11 @@ func EnqueueIn(ctx context.Context, tx *tables.Transaction, queue string, body a
 //	err := storage.EnqueueIn(tx.Transaction, "invoices", Invoice{Order: order.ID})
 //	err = tx.Submit(ctx)
 //
-// The body and the options are those of [Storage.Enqueue]; the message's time to live and delay begin when it is put. A
-// body has at most 45 KiB. The entity's RowKey begins with "lazuli-outbox-", and is deleted once the message is put. A
-// transaction has at most 100 changes, messages included, and must change something else.
+// The body and the options are those of [Storage.Enqueue]: the message is in base64, as queue triggers of Azure
+// Functions read it by default (messageEncoding in host.json), or with EncodedAs(NoEncoding) in plain text. Its time to
+// live and delay begin when it is put. It is no job: options such as [Unique] are refused. A body has at most 45 KiB.
+// The entity's RowKey begins with "lazuli-outbox-", and is deleted once the message is put. A transaction has at most
+// 100 changes, messages included, and must change something else.
 func (s *Storage) EnqueueIn(tx *tables.Transaction, queue string, body any, options ...EnqueueOption) error {
 	settings := enqueueSettings{encoding: Base64, ttl: 7 * 24 * time.Hour}
 	for _, o := range options {

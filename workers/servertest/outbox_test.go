@@ -169,6 +169,29 @@ func TestOutboxSweep(t *testing.T) {
 	}
 }
 
+// A message of a transaction is written as any other: in base64, as queue triggers of Azure Functions read it by
+// default, or in plain text.
+func TestOutboxEncodes(t *testing.T) {
+	t.Parallel()
+	account := lazulitest.Start(t).Account(t)
+	orders, err := tables.New[placed](account.Tables, "Orders", tables.CreateIfMissing())
+	check.OK(t, err)
+	tx := orders.Begin()
+	tx.Insert(&placed{"shop", "1", "tea"})
+	check.OK(t, account.EnqueueIn(tx.Transaction, "functions", map[string]int{"n": 1}))
+	check.OK(t, account.EnqueueIn(tx.Transaction, "plain", map[string]int{"n": 1}, workers.EncodedAs(workers.NoEncoding)))
+	check.OK(t, tx.Submit(t.Context()))
+	_, err = account.SweepOutbox(t.Context(), "Orders")
+	check.OK(t, err)
+	for queue, want := range map[string]string{"functions": "eyJuIjoxfQ==", "plain": `{"n":1}`} {
+		got, err := account.Queues.NewQueueClient(queue).PeekMessage(t.Context(), nil)
+		check.OK(t, err)
+		if len(got.Messages) != 1 || *got.Messages[0].MessageText != want {
+			t.Errorf("%s has %d messages: %+v, want %s", queue, len(got.Messages), got.Messages, want)
+		}
+	}
+}
+
 func TestOutboxMistakes(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
@@ -176,13 +199,14 @@ func TestOutboxMistakes(t *testing.T) {
 	check.OK(t, err)
 	tx := orders.Begin()
 	for says, err := range map[string]error{
-		"not one of a handler": workers.EnqueueIn(t.Context(), tx.Transaction, "placed", "x"),
-		"queue name":           account.EnqueueIn(tx.Transaction, "No", "x"),
-		"at most 46080":        account.EnqueueIn(tx.Transaction, "placed", strings.Repeat("x", 45<<10+1)),
-		"a delay of":           account.EnqueueIn(tx.Transaction, "placed", "x", workers.After(-1)),
-		"a time to live":       account.EnqueueIn(tx.Transaction, "placed", "x", workers.TimeToLive(0)),
-		"no queue endpoint":    (&workers.Storage{}).EnqueueIn(tx.Transaction, "placed", "x"),
-		"unsupported type":     account.EnqueueIn(tx.Transaction, "placed", make(chan int)),
+		"not one of a handler":  workers.EnqueueIn(t.Context(), tx.Transaction, "placed", "x"),
+		"queue name":            account.EnqueueIn(tx.Transaction, "No", "x"),
+		"at most 46080":         account.EnqueueIn(tx.Transaction, "placed", strings.Repeat("x", 45<<10+1)),
+		"a delay of":            account.EnqueueIn(tx.Transaction, "placed", "x", workers.After(-1)),
+		"a time to live":        account.EnqueueIn(tx.Transaction, "placed", "x", workers.TimeToLive(0)),
+		"no queue endpoint":     (&workers.Storage{}).EnqueueIn(tx.Transaction, "placed", "x"),
+		"unsupported type":      account.EnqueueIn(tx.Transaction, "placed", make(chan int)),
+		"options of EnqueueJob": account.EnqueueIn(tx.Transaction, "placed", "x", workers.Unique("k")),
 	} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)

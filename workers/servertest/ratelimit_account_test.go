@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -127,6 +128,61 @@ func TestRateLimitPerKey(t *testing.T) {
 		}
 		return rows == 9
 	}, "the rows of messages are deleted")
+}
+
+// Jobs of one key, which wait for their turn in the queue: those that are put back are jobs that wait, hold their
+// unique keys and can be cancelled. Only calls count as attempts, and a cancelled job has none.
+func TestRateLimitOfJobs(t *testing.T) {
+	t.Parallel()
+	account, c := limited(t, 2, workers.WithRateLimitPerKey(func(string) string { return "one" },
+		workers.Rate{Calls: 1, Per: 2 * time.Second}), workers.WithConcurrency(4), workers.WithMaxDequeueCount(2))
+	c.fail = func(body string) error {
+		if body == "fails" {
+			return errors.New("fails each time")
+		}
+		return nil
+	}
+	enqueue := func(body string) workers.Enqueued {
+		e, err := account.EnqueueJob(t.Context(), "calls", strconv.Quote(body), workers.Unique(body), workers.Keep(time.Hour))
+		check.OK(t, err)
+		return e
+	}
+	ids := map[string]string{}
+	for _, body := range []string{"fails", "a", "b", "c", "d"} {
+		ids[body] = enqueue(body).ID
+	}
+	start := c.clock.Now()
+	most := func(time.Duration) int { return 1 + int(c.clock.Now().Sub(start)/(2*time.Second)) }
+	c.tick(t, 250*time.Millisecond, most, func() bool { return c.count() == 1 })
+
+	// The clock stands: no other call begins.
+	cancelled := ""
+	for _, body := range []string{"a", "b", "c"} {
+		if c.byKey[body] > 0 || cancelled != "" {
+			continue
+		}
+		if e := enqueue(body); !e.Duplicate || e.ID != ids[body] {
+			t.Errorf("beside the job that waits: %+v", e)
+		}
+		if state, err := account.CancelJob(t.Context(), ids[body]); state != workers.JobCancelled || err != nil {
+			t.Errorf("cancelled: %v, %v", state, err)
+		}
+		cancelled = body
+	}
+	c.tick(t, 250*time.Millisecond, most, func() bool { return c.count() == 5 && len(account.Messages("calls")) == 0 })
+	for body, id := range ids {
+		want, attempts := workers.JobDone, 1
+		switch body {
+		case "fails":
+			want, attempts = workers.JobPoisoned, 2
+		case cancelled:
+			want, attempts = workers.JobCancelled, 0
+		}
+		j, err := account.Job(t.Context(), id)
+		if err != nil || j.State != want || j.Attempt != int64(attempts) || c.byKey[body] != attempts {
+			t.Errorf("%s: %+v, %v, %d calls; want %s after %d", body, j, err, c.byKey[body], want, attempts)
+		}
+	}
 }
 
 // A crash at each step, which an error stands for here: the limit holds, and every message is handled.
