@@ -402,7 +402,24 @@ func (c *Config) validateAdmin() error {
 	if c.Backup.To != "" && c.Backup.Every < time.Minute {
 		return errors.New("backup-every is the interval between backups: it must be at least 1m")
 	}
+	if c.inDataFolder(c.Backup.To) {
+		return fmt.Errorf("backup-to %s is in the data folder and would be lost with it: give another place", c.Backup.To)
+	}
 	return c.checkDoors()
+}
+
+// inDataFolder reports whether a place is the data folder or a folder in it.
+func (c *Config) inDataFolder(place string) bool {
+	if place == "" || strings.Contains(place, "://") || c.InMemory {
+		return false
+	}
+	place, err := filepath.Abs(place)
+	data, dataErr := filepath.Abs(c.Location)
+	if err != nil || dataErr != nil {
+		return false
+	}
+	within, err := filepath.Rel(data, place)
+	return err == nil && (within == "." || filepath.IsLocal(within))
 }
 
 // validateArchive checks the options of the archive against the others.
@@ -429,6 +446,8 @@ func (c *Config) validateArchive() error {
 		return errors.New("archive-every must be at least 100ms")
 	case a.Base < time.Minute || a.Keep < time.Minute:
 		return errors.New("archive-base and archive-keep must be at least 1m")
+	case c.inDataFolder(a.To):
+		return fmt.Errorf("archive %s is in the data folder and would be lost with it: give another place", a.To)
 	case c.Backup.To == a.To:
 		return errors.New("archive makes the backups in its place by itself: backup-to must be another place")
 	}

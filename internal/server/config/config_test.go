@@ -196,6 +196,12 @@ func TestErrorsNameTheOption(t *testing.T) {
 		file      string
 		want      string
 	}{
+		{name: "archive in the data folder", args: []string{"--location", "data", "--archive", "./data/archive"},
+			want: "archive ./data/archive is in the data folder"},
+		{name: "archive that is the data folder", args: []string{"--location", "data", "--archive", "x/../data"},
+			want: "archive x/../data is in the data folder"},
+		{name: "backups in the data folder", args: []string{"--location", "data", "--backup-to", "data/b"},
+			want: "backup-to data/b is in the data folder"},
 		{name: "unknown flag", args: []string{"--blob-prot", "1"}, want: "unknown flag: --blob-prot"},
 		{name: "port out of range", args: []string{"--blob-port", "65536"},
 			want: `--blob-port: "65536" is not a number from 0 to 65535`},
