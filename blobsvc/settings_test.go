@@ -99,55 +99,6 @@ func TestSetBlobTier(t *testing.T) {
 	f.do("PUT", "/"+name+"/a?comp=tier", "", "x-ms-access-tier", "Cool").want(t, 400, "InvalidBlobTier")
 }
 
-// What an archived blob permits: its description can be read, its tags and tier changed, and it can be deleted. It
-// takes no blocks, and no copy replaces it: https://github.com/Azure/azure-storage-azcopy/issues/993
-// https://learn.microsoft.com/azure/storage/blobs/access-tiers-overview#archive-access-tier
-func TestArchivedBlobs(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	f.do("PUT", "/box?restype=container", "", "x-ms-blob-public-access", "blob").want(t, 201, "")
-	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-a", "1", "x-ms-access-tier", "Archive").want(t,
-		201, "")
-	f.do("PUT", "/box/online", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
-	const source = "x-ms-copy-source"
-	for _, tc := range []struct {
-		method, path string
-		headers      []string
-		status       int
-		code         string
-	}{
-		{"GET", "/box/b", nil, 409, "BlobArchived"},
-		{"PUT", "/box/b?comp=snapshot", nil, 409, "BlobArchived"},
-		{"PUT", "/box/b?comp=metadata", []string{"x-ms-meta-a", "2"}, 409, "BlobArchived"},
-		{"PUT", "/box/b?comp=properties", []string{"x-ms-blob-content-type", "a/b"}, 409, "BlobArchived"},
-		{"GET", "/box/b?comp=blocklist", nil, 409, "BlobArchived"},
-		{"PUT", "/box/b", []string{"x-ms-blob-type", "BlockBlob", "If-None-Match", "*"}, 409, "BlobAlreadyExists"},
-		{"PUT", "/box/b", []string{source, f.base + "/box/online"}, 409, "BlobArchived"},
-		{"PUT", "/box/b", []string{source, f.base + "/box/online", "x-ms-requires-sync", "true"}, 409, "BlobArchived"},
-		{"PUT", "/box/b?comp=block&blockid=YQ==", []string{source, f.base + "/box/online"}, 409, "BlobArchived"},
-		{"PUT", "/box/new?comp=block&blockid=YQ==", []string{source, f.base + "/box/b"}, 409, "CannotVerifyCopySource"},
-		{"HEAD", "/box/b", nil, 200, ""},
-		{"GET", "/box/b?comp=metadata", nil, 200, ""},
-		{"GET", "/box/b?comp=tags", nil, 200, ""},
-		{"PUT", "/box/b?comp=tier", []string{"x-ms-access-tier", "Archive"}, 200, ""},
-		{"DELETE", "/box/b", nil, 202, ""},
-	} {
-		t.Run(tc.method+tc.path, func(
-			t *testing.T) {
-			f.do(tc.method, tc.path, "", tc.headers...).want(t, tc.status, tc.code)
-		})
-	}
-	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-access-tier", "Archive").want(t, 201, "")
-	f.do("PUT", "/box/b?comp=block&blockid=YQ==", "y").want(t, 409, "BlobArchived")
-	f.do("PUT", "/box/b?comp=blocklist", "<BlockList></BlockList>").want(t, 409, "BlobArchived")
-	f.do("PUT", "/box/b?comp=tier", "", "x-ms-access-tier", "Hot").want(t, 202, "")
-	f.do("PUT", "/box/b?comp=block&blockid=YQ==", "y").want(t, 409, "BlobArchived")
-	f.advance(time.Hour)
-	f.do("PUT", "/box/b?comp=block&blockid=YQ==", "y").want(t, 201, "")
-	f.do("PUT", "/box/b", "y", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
-	f.do("PUT", "/box/b?comp=metadata", "", "x-ms-meta-a", "2").want(t, 200, "")
-}
-
 func TestSetContainerACL(t *testing.T) {
 	t.Parallel()
 	f := start(t)

@@ -126,6 +126,9 @@ func (c *change) openFile(b *record.Blob, with *PathLease, notLake error) error 
 	case !b.Lake:
 		return notLake
 	}
+	if b.FinishRehydration(c.now); b.Tier == record.ArchiveTier {
+		return ErrArchived
+	}
 	id, err := with.before(b, c.If.LeaseID, c.now)
 	if err != nil {
 		return err
@@ -297,7 +300,7 @@ func (s Paths) Set(w *Write, metadata *[]record.Meta, headers func(*record.Heade
 		if err := c.unlock(b); err != nil {
 			return err
 		}
-		if b.Tier == record.ArchiveTier && metadata != nil {
+		if b.Tier == record.ArchiveTier {
 			return ErrArchived
 		}
 		if metadata != nil {

@@ -157,10 +157,9 @@ func (c *change) checkReplace(old, b *record.Blob, exists bool) error {
 	case exists && !c.InTree() && b.Kind != old.Kind,
 		!exists && b.Kind != record.BlockBlob && c.tx.Get(record.PendingBucket, record.PendingKey(c.Item)) != nil:
 		return ErrBlobType
-	// An archived blob is not replaced by blocks or a copy: https://github.com/Azure/azure-storage-azcopy/issues/993. By
-	// https://github.com/rclone/rclone/issues/3982 the service refuses Put Blob as well. It is served here, for recordings
-	// of two runs of a test have it and lack the deletion in between.
-	case exists && old.Tier == record.ArchiveTier && (!c.afresh || b.Copy.ID != ""):
+	// An archived blob is not replaced, by blocks (https://github.com/Azure/azure-storage-azcopy/issues/993) or by Put
+	// Blob: https://github.com/rclone/rclone/issues/3982 has such a request with its answer.
+	case exists && old.Tier == record.ArchiveTier:
 		return ErrArchived
 	// What stays as a version stays protected there; anything else would be lost.
 	case exists && !c.staysVersion(old):
