@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,9 +48,16 @@ The server is found by --admin-host and --admin-port. Beside accounts with a sec
 a token: $LAZULI_BACKUP_TOKEN, which opens nothing else (option backup-token of the server), or
 $LAZULI_ADMIN_TOKEN. A server makes backups by itself with the options --backup-to and
 --backup-every. Accounts and their keys are not in a backup, except those that were added while the
-server ran (managed-accounts): keep the accounts file and the configuration too.`,
+server ran (managed-accounts): keep the accounts file and the configuration too.
+
+In a cluster the moments of tables, queues and blobs may differ by what is written within some
+milliseconds. With --hold-writes they do not: if a write was acknowledged before another one began,
+the backup has the first if it has the second, whichever services and nodes they went to. The writes
+of all nodes wait meanwhile, some milliseconds and a second at most. On a server alone every backup
+is of one moment.`,
 		Example: `  lazuli backup /mnt/backups --keep 30
   lazuli backup "https://account.blob.core.windows.net/backups?$SAS"
+  lazuli backup /mnt/backups --hold-writes
   lazuli backup check /mnt/backups`,
 		Args:        cobra.ExactArgs(1),
 		Annotations: map[string]string{help.TakesPlace: ""},
@@ -60,6 +68,8 @@ server ran (managed-accounts): keep the accounts file and the configuration too.
 	cmd.Flags().IntVar(&o.Keep, "keep", 0, "remove all but this number of the newest backups; 0 keeps all")
 	cmd.Flags().DurationVar(&o.KeepFor, "keep-for", 0,
 		"with --keep, also keep backups younger than this, such as 720h")
+	hold := cmd.Flags().Bool("hold-writes", false,
+		"in a cluster, let all writes wait until the moment is taken, a second at most, so that it is one of all services")
 	check := cmd.Flags().Bool("check", false, "check the backup afterwards, as lazuli backup check does")
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -88,16 +98,30 @@ server ran (managed-accounts): keep the accounts file and the configuration too.
 		defer progress.End()
 		o.Progress = func(read, _ int64) { progress.At(read, 0) }
 		began := time.Now()
+		waited := time.Duration(0) // by the writes of clients
 		r, err := backup.Make(cmd.Context(), place, func(ctx context.Context, held backup.Held) (backup.Source, error) {
 			request, err := json.Marshal(held)
 			if err != nil {
 				return nil, err
 			}
-			answer, err := server.Stream(ctx, http.MethodPost, admin.BackupPath, bytes.NewReader(request))
+			path := admin.BackupPath
+			if *hold {
+				path += "?" + admin.HoldWrites + "=true"
+			}
+			answer, err := server.Stream(ctx, http.MethodPost, path, bytes.NewReader(request))
 			if err != nil {
 				return nil, err
 			}
-			return backup.Receive(answer)
+			source, err := backup.Receive(answer)
+			if err != nil {
+				return nil, err
+			}
+			if *hold && !source.Info().Held {
+				_ = source.Close()
+				return nil, errors.New("the server is of a release that cannot hold writes for a backup")
+			}
+			waited = time.Duration(source.Info().HeldSeconds * float64(time.Second))
+			return source, nil
 		}, o)
 		progress.End()
 		if err != nil {
@@ -109,10 +133,14 @@ server ran (managed-accounts): keep the accounts file and the configuration too.
 			}
 		}
 		took := time.Since(began)
-		return output(backupRow{rowOf(r.Manifest), r.Removed, r.Incomplete, took.Seconds()}, func(w io.Writer) error {
+		row := backupRow{rowOf(r.Manifest), r.Removed, r.Incomplete, waited.Seconds(), took.Seconds()}
+		return output(row, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "%s in %s: %s, of which %s are new; %s\n", r.Name, place,
 				console.BytesUnit(float64(r.Bytes)),
 				console.BytesUnit(float64(r.New)), took.Round(time.Millisecond))
+			if waited > 0 {
+				_, err = fmt.Fprintf(w, "the writes of the cluster waited for %s\n", waited.Round(time.Millisecond))
+			}
 			if n := len(r.Removed); n > 0 {
 				_, err = fmt.Fprintf(w, "%s removed\n", console.Count(n, "older backup"))
 			}
@@ -159,7 +187,9 @@ type backupRow struct {
 	Removed []string `json:"removed,omitempty"`
 	// Incomplete are older backups that lack pieces.
 	Incomplete []string `json:"incomplete,omitempty"`
-	Seconds    float64  `json:"seconds"`
+	// HeldSeconds is how long writes waited, with --hold-writes on a cluster.
+	HeldSeconds float64 `json:"held_seconds,omitempty"`
+	Seconds     float64 `json:"seconds"`
 }
 
 func rowOf(m *backup.Manifest) backupLine {

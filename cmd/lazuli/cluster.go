@@ -138,8 +138,22 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag,
 			snapshot, missing, strings.ReplaceAll(remark, "\n", " "))
 	}
-	if err := t.Flush(); err != nil || status.Copies.Short == 0 {
+	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, f := range status.Fronts {
+		text := printable.Line(f.Problem)
+		switch {
+		case f.Report == nil:
+		case f.Report.NotReady != "":
+			text = "not ready: " + printable.Line(f.Report.NotReady)
+		default:
+			text = "ready, passes requests to " + strings.Join(f.Report.Serving, ", ")
+		}
+		fmt.Fprintf(w, "front-end %s at %s: %s\n", f.Name, f.Address, text)
+	}
+	if status.Copies.Short == 0 {
+		return nil
 	}
 	_, err := fmt.Fprintf(w, "\n%d streams have fewer current copies than they should, such as %s. Do not stop or "+
 		"remove another node now.\n",

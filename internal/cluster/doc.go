@@ -8,6 +8,7 @@
 //	tables, queues, metadata of blobs           internal/storage/replog, which internal/storage/store applies
 //	content of blobs                            mirror; contentstream on an external NATS
 //	requests for the home of a log              forward
+//	front-ends, which have no data              front.go
 //	membership, status, damage, removal         this package
 //
 // # Forming

@@ -281,16 +281,21 @@ func (n *Node) isMember(ctx context.Context, name string) bool {
 
 // missing says which nodes this one is not connected to, and why.
 func (n *Node) missing(ctx context.Context) string {
-	connected, reasons := n.connectedNodes(), n.site.CheckPeers(ctx)
+	return cmp.Or(missing(ctx, n.site, n.connectedNodes()), "electing a leader")
+}
+
+// missing says why nodes are not connected, "" if all are.
+func missing(ctx context.Context, site *peering.Site, connected []string) string {
+	reasons := site.CheckPeers(ctx)
 	var texts []string
-	for _, p := range n.site.Peers() {
-		if p.Name == n.site.Node() || slices.Contains(connected, p.Name) {
+	for _, p := range site.Peers() {
+		if p.Name == site.Node() || slices.Contains(connected, p.Name) {
 			continue
 		}
-		texts = append(texts, p.Name+": "+cmp.Or(n.site.Refused(p.Name), reasons[p.Name],
+		texts = append(texts, p.Name+": "+cmp.Or(site.Refused(p.Name), reasons[p.Name],
 			"it has not accepted this node yet; its log has the reason if it refuses"))
 	}
-	return cmp.Or(strings.Join(texts, "; "), "electing a leader")
+	return strings.Join(texts, "; ")
 }
 
 // Converted reports whether this is a node of a cluster that begins with the data of a server alone, see
@@ -457,17 +462,24 @@ func nodesOf(serverNames []string) []string {
 
 // connectedServers returns the server names of the nodes to which the server has connections; there may be several
 // connections to one.
+//
+// Front-ends are not among them: everything that counts nodes counts these.
 func (n *Node) connectedServers() (names []string) {
 	e := n.server.Running()
 	if e == nil {
 		return nil
 	}
+	return serversOf(e, func(name string) bool { return name == n.site.Node() || n.site.HasPeer(name) })
+}
+
+// serversOf returns the names of the servers to which a server has connections, of the nodes that want accepts.
+func serversOf(e *server.Server, want func(node string) bool) (names []string) {
 	info, err := e.Routez(nil)
 	if err != nil {
 		return nil
 	}
 	for _, r := range info.Routes {
-		if nodeOf(r.RemoteName) != "" {
+		if node := nodeOf(r.RemoteName); node != "" && want(node) {
 			names = append(names, r.RemoteName)
 		}
 	}

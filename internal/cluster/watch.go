@@ -71,7 +71,9 @@ type Status struct {
 	Leader  string       `json:"leader"`
 	Format  int          `json:"format"` // of the cluster's data, see [Node.Upgrade]
 	Nodes   []NodeStatus `json:"nodes"`
-	Copies  Copies       `json:"copies"` // of the streams of all nodes that answered
+	// Fronts are the front-ends that are connected to the node that answers.
+	Fronts []FrontStatus `json:"fronts,omitempty"`
+	Copies Copies        `json:"copies"` // of the streams of all nodes that answered
 	// Unknown is why the state of some copies is not known, "" if it is.
 	Unknown string `json:"unknown,omitempty"`
 }
@@ -106,6 +108,7 @@ func (n *Node) start() error {
 		aboutMembers: func(m *nats.Msg) { natsserver.AnswerJSON(m, n.site.Roster()) },
 		aboutForget:  taker(func(r removal) error { return n.forget(r.Name, r.Incarnation) }),
 		aboutCopies:  n.answerCopies,
+		aboutStatus:  func(m *nats.Msg) { go n.answerStatus(ctx, m) },
 		aboutRaise:   taker(n.site.Raise),
 	} {
 		if _, err := n.server.Conn().Subscribe(subject(about, n.site.Node()), handle); err != nil {
@@ -270,6 +273,7 @@ const (
 	aboutMembers = "members" // who the members of the cluster are; only members answer
 	aboutForget  = "forget"  // a removal to note; the answer is the reason of a refusal
 	aboutCopies  = "copies"  // its Copies
+	aboutStatus  = "status"  // its Status, for a front-end
 	aboutRaise   = "raise"   // a format of the cluster's data to take; the answer is the reason of a refusal
 )
 
@@ -445,6 +449,9 @@ func (n *Node) Name() string {
 	return n.config.Node
 }
 
+// Format returns the format of the cluster's data, see [peering.Supported].
+func (n *Node) Format() int { return n.site.Format() }
+
 // Folder returns the name of this node's data folder: another folder has another name, also if it is that of the same
 // node. It is "" for a server alone.
 func (n *Node) Folder() string {
@@ -508,6 +515,7 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 		reasons = n.site.CheckPeers(ctx)
 	}
 	var wait sync.WaitGroup
+	wait.Go(func() { out.Fronts = n.fronts(ctx) })
 	wait.Go(func() {
 		var err error
 		if out.Copies, err = n.allCopies(ctx); err != nil {
@@ -538,6 +546,15 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 	}
 	wait.Wait()
 	return out, nil
+}
+
+// answerStatus answers a front-end, whose question is not worth more than statusTimeout.
+func (n *Node) answerStatus(ctx context.Context, m *nats.Msg) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	if s, err := n.Status(ctx); err == nil {
+		natsserver.AnswerJSON(m, s)
+	}
 }
 
 // nodeOf returns the name of a node from its server name.

@@ -28,7 +28,11 @@ func (s *Server) newForwarder(nats *natsserver.Server, node *cluster.Node) *forw
 		Mark: wire.WithHere,
 		// Where the home cannot write, the node that was asked perhaps can.
 		Refuses: func() bool { return s.services.Load() == nil || s.space.Full() || s.space.Failing() != nil },
-		Log:     s.config.Log,
+		Reads: func() bool {
+			open := s.services.Load()
+			return open != nil && open.nats.Failed() == nil && open.nats.Majority()
+		},
+		Log: s.config.Log,
 	}
 	for svc, log := range logOf {
 		c.Services[svc.String()] = forward.Service{Log: log, Handler: s.handler(svc)}

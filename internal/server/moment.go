@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
@@ -44,7 +45,18 @@ var ErrNotReady = errors.New("the node is not ready")
 // moments may differ by what is committed within some milliseconds. Close it.
 //
 // Errors: [ErrNotReady], those of ctx.
-func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
+func (s *Server) Moment(ctx context.Context) (*Moment, error) { return s.moment(ctx, false) }
+
+// HeldMoment is Moment, but in a cluster, too, it holds for writes to several services: the writes of all nodes wait
+// for it, for a second at most. On a server alone it is Moment.
+//
+// Errors: those of Moment, [ErrCannotHold], [store.ErrNotHeld].
+func (s *Server) HeldMoment(ctx context.Context) (*Moment, error) { return s.moment(ctx, true) }
+
+func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
+	if hold && s.config.NATS.URL != "" {
+		return nil, fmt.Errorf("%w: the logs are on a NATS server of their own", ErrCannotHold)
+	}
 	// The moment stays within the gate until Close, so that the services it reads are not closed or exchanged.
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err
@@ -94,8 +106,14 @@ func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 	if a != nil {
 		position = a.Next()
 	}
-	// All at once: the moment is the same in all shards.
-	pins, err := store.PinAll(list...)
+	var pins []*store.Pin
+	var held time.Duration
+	if hold && s.Clustered() {
+		h := holder{m.open.node.Format(), m.open.nats.Conn(), s.config.Log, list}
+		pins, held, err = h.pin(ctx)
+	} else {
+		pins, err = store.PinAll(list...) // all at once: the moment is the same in all shards
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +129,8 @@ func (s *Server) Moment(ctx context.Context) (_ *Moment, err error) {
 		a.Pinned(position, groups)
 	}
 	m.info = backup.Info{Origin: cmp.Or(m.open.shards[0].blobs.State.Database().LogID(), s.dir.ID()),
-		Release: buildinfo.Current().Version, Map: m.open.placed, Log: position}
+		Release: buildinfo.Current().Version, Map: m.open.placed, Log: position, Held: hold,
+		HeldSeconds: held.Seconds()}
 	return m, nil
 }
 

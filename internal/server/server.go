@@ -33,7 +33,7 @@ import (
 type Server struct {
 	config    Config
 	dir       *datadir.Dir
-	listeners []*listener
+	listeners listeners
 	started   time.Time
 	metrics   *observe.Metrics // nil without Config.Metrics
 	faults    *faultrule.Set   // nil without Config.Faults
@@ -88,27 +88,14 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 	if c.Faults {
 		s.faults = faultrule.NewSet(operationNames(), c.Now)
 	}
-	s.listeners = []*listener{
-		{service: wire.Blob, flag: "--blob-port", addr: c.Blob, idle: c.BlobKeepAlive},
-		{service: wire.Queue, flag: "--queue-port", addr: c.Queue, idle: c.QueueKeepAlive},
-		{service: wire.Table, flag: "--table-port", addr: c.Table, idle: c.TableKeepAlive},
-	}
-	s.listeners = slices.DeleteFunc(s.listeners,
-		func(srv *listener) bool { return c.Services != nil && !slices.Contains(c.Services, srv.service) })
-	if c.DataLake != "" && (c.Services == nil || slices.Contains(c.Services, wire.Blob)) {
-		s.listeners = append(s.listeners, &listener{service: wire.DataLake, flag: "--dfs-port", addr: c.DataLake,
-			idle: c.BlobKeepAlive})
-	}
 	defer func() {
 		if err != nil {
 			_ = s.Stop(context.Background())
 		}
 	}()
 	// Listen first, so that a second Lazuli reports the port in use before it waits for anything else.
-	for _, srv := range s.listeners {
-		if err := srv.listen(); err != nil {
-			return nil, err
-		}
+	if s.listeners, err = listenAll(c); err != nil {
+		return nil, err
 	}
 	if c.InMemory {
 		s.dir, err = datadir.OpenTemp("")
@@ -189,6 +176,67 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 	return s, nil
 }
 
+// listeners serve the services of a process.
+type listeners []*listener
+
+// listenAll opens the addresses of the services that are served. After an error it has closed them.
+func listenAll(c Config) (list listeners, err error) {
+	list = listeners{
+		{service: wire.Blob, flag: "--blob-port", addr: c.Blob, idle: c.BlobKeepAlive},
+		{service: wire.Queue, flag: "--queue-port", addr: c.Queue, idle: c.QueueKeepAlive},
+		{service: wire.Table, flag: "--table-port", addr: c.Table, idle: c.TableKeepAlive},
+	}
+	list = slices.DeleteFunc(list,
+		func(srv *listener) bool { return c.Services != nil && !slices.Contains(c.Services, srv.service) })
+	if c.DataLake != "" && (c.Services == nil || slices.Contains(c.Services, wire.Blob)) {
+		list = append(list, &listener{service: wire.DataLake, flag: "--dfs-port", addr: c.DataLake,
+			idle: c.BlobKeepAlive})
+	}
+	for _, srv := range list {
+		if err := srv.listen(); err != nil {
+			list.shutdownAll(context.Background())
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// shutdownAll stops all of them: it waits for requests under way until ctx ends.
+func (l listeners) shutdownAll(ctx context.Context) {
+	var wait sync.WaitGroup
+	for _, srv := range l {
+		wait.Go(func() { srv.shutdown(ctx) })
+	}
+	wait.Wait()
+}
+
+// addressOf returns the address of a service, "" for one that does not listen.
+func (l listeners) addressOf(svc wire.Service) string {
+	for _, srv := range l {
+		if srv.service == svc {
+			return srv.l.Addr().String()
+		}
+	}
+	return ""
+}
+
+// endpointOf returns an account's endpoint of a service, "" for one that does not listen. A wildcard address is shown
+// as the loopback address.
+func (l listeners) endpointOf(svc wire.Service, account string, encrypted bool) string {
+	host, port, err := net.SplitHostPort(l.addressOf(svc))
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http"
+	if encrypted {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + "/" + account
+}
+
 func (srv *listener) listen() error {
 	addr := srv.addr
 	if addr == "" {
@@ -221,6 +269,18 @@ func (srv *listener) serve(h http.Handler, c Config) {
 	}()
 }
 
+func (srv *listener) shutdown(ctx context.Context) {
+	switch {
+	case srv.http != nil:
+		if srv.http.Shutdown(ctx) != nil {
+			_ = srv.http.Close()
+		}
+		<-srv.done
+	case srv.l != nil:
+		_ = srv.l.Close()
+	}
+}
+
 // Stop waits for requests under way until ctx is done, then ends them, and closes the state. Another call returns the
 // first call's error.
 func (s *Server) Stop(ctx context.Context) error {
@@ -243,9 +303,7 @@ func (s *Server) Stop(ctx context.Context) error {
 			open.board.Close() // requests that wait for changes would delay the stop
 		}
 		var wait sync.WaitGroup
-		for _, srv := range s.listeners {
-			wait.Go(func() { srv.stop(ctx) })
-		}
+		wait.Go(func() { s.listeners.shutdownAll(ctx) })
 		if s.unserve != nil {
 			wait.Go(func() { s.unserve(ctx) })
 		}
@@ -265,18 +323,6 @@ func (s *Server) Stop(ctx context.Context) error {
 		}
 	})
 	return s.err
-}
-
-func (srv *listener) stop(ctx context.Context) {
-	switch {
-	case srv.http != nil:
-		if srv.http.Shutdown(ctx) != nil {
-			_ = srv.http.Close()
-		}
-		<-srv.done
-	case srv.l != nil:
-		_ = srv.l.Close()
-	}
 }
 
 // ClockChanged wakes the requests that wait for changes, after Config.Now has jumped: messages may have become visible.
@@ -343,33 +389,12 @@ func (s *Server) Path() string { return s.dir.Path() }
 func (s *Server) Shards() int { return s.dir.Shards() }
 
 // Addr returns the address that a service listens on, host:port; "" for a service that does not listen.
-func (s *Server) Addr(svc wire.Service) string {
-	for _, srv := range s.listeners {
-		if srv.service == svc {
-			return srv.l.Addr().String()
-		}
-	}
-	return ""
-}
+func (s *Server) Addr(svc wire.Service) string { return s.listeners.addressOf(svc) }
 
 // URL returns an account's endpoint of a service, "http://127.0.0.1:10000/devstoreaccount1"; "" for a service that does
 // not listen. A wildcard address is shown as the loopback address.
 func (s *Server) URL(svc wire.Service, account string) string {
-	host, port, err := net.SplitHostPort(s.Addr(svc))
-	if err != nil {
-		return ""
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return s.scheme() + "://" + net.JoinHostPort(host, port) + "/" + account
-}
-
-func (s *Server) scheme() string {
-	if s.config.TLS != nil {
-		return "https"
-	}
-	return "http"
+	return s.listeners.endpointOf(svc, account, s.config.TLS != nil)
 }
 
 // ConnectionString returns the connection string of the development account, whose key is public.

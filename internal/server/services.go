@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -46,19 +47,27 @@ func (s *Server) handler(svc wire.Service) http.Handler {
 	})
 }
 
-// notOpen answers while the services are not open: before a node of a cluster has a majority. It does not parse the
-// request, whose account may not be known.
+// notOpen answers while the services are not open: before a node of a cluster has a majority.
 func notOpen(w http.ResponseWriter, r *http.Request) {
-	w.Header()["x-ms-error-code"] = []string{wire.ErrServerBusy.Code}
-	w.Header().Set("Retry-After", "1")
+	fail(w, r, wire.ErrServerBusy.WithMessage(
+		"The server is starting, or waits for a majority of its cluster. Please retry your request."))
+}
+
+// fail answers a request that no service sees. It does not parse the request, whose account may not be known.
+func fail(w http.ResponseWriter, r *http.Request, e *wire.Error) {
+	w.Header()["x-ms-error-code"] = []string{e.Code}
+	if e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
 	w.Header().Set("Content-Type", "application/xml")
-	w.WriteHeader(http.StatusServiceUnavailable)
+	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(wire.NewXML(256).Open("Error").Text("Code", wire.ErrServerBusy.Code).
-			Text("Message", "The server is starting, or waits for a majority of its cluster. Please retry your request.").Close(
-			"Error").Bytes())
+		_, _ = w.Write(wire.NewXML(256).Open("Error").Text("Code", e.Code).Text("Message", e.Message).Close("Error").Bytes())
 	}
 }
+
+// retryAfter is the number of seconds after which a client may try again.
+const retryAfter = 1
 
 // Transport carries requests to the services inside the process, at the addresses that [Server.URL] returns. It refuses
 // other addresses.
@@ -162,6 +171,15 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	if err := s.startAccounts(o); err != nil {
 		return err
+	}
+	if s.Clustered() {
+		var stores []*store.DB
+		for _, sh := range o.shards {
+			stores = append(stores, sh.tables.State.Database(), sh.queues.State.Database(), sh.blobs.State.Database())
+		}
+		if err := followHolds(nats.Conn(), stores...); err != nil {
+			return err
+		}
 	}
 	// Closed before the services: no other node must be waiting for them.
 	if o.forward != nil {

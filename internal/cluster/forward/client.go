@@ -3,11 +3,13 @@ package forward
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -58,7 +60,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, service stri
 		h.outcomes[kept].Add(1)
 		return false, nil
 	}
-	err = f.exchange(w, r, node, body, service, released)
+	err = f.exchange(w, r, node, outgoing{content: body}, service, released)
 	switch {
 	case errors.Is(err, errNotTaken):
 		h.outcomes[kept].Add(1)
@@ -107,10 +109,59 @@ type restored struct {
 	io.Closer
 }
 
+// outgoing is the body of a request that is passed on.
+type outgoing struct {
+	content []byte // the whole body, unless it is streamed
+	// stream is the body if the home gets it in parts, as it asks for them.
+	stream io.Reader
+	length int64  // of the stream; -1 if it is not known
+	wanted uint64 // parts that the home takes now
+	parts  uint64 // that were sent
+	sent   int64  // bytes
+	ended  bool   // the last part was sent
+}
+
+// sendPart reads the next part of the body and sends it. It waits for the client.
+func (f *Forwarder) sendPart(e *exchange, body *outgoing) error {
+	buf := messages.Get().(*[]byte)
+	defer messages.Put(buf)
+	body.parts++
+	b := appendText(binary.AppendUvarint(append(begin((*buf)[:0], kindUpload), 0), body.parts), e.key)
+	head := len(b)
+	b = slices.Grow(b, partSize)[:head+partSize]
+	// A slow client must not hold up what it has sent; a fast one sends more than a half at a time.
+	n, err := io.ReadAtLeast(clientBody{body.stream}, b[head:], partSize/2)
+	body.sent += int64(n)
+	switch {
+	case errors.Is(err, errShort):
+		b[2], body.ended = flagLast|flagShort, true
+	// A few last bytes are unexpected to ReadAtLeast. A home that knows the length may not ask for the end after them.
+	case err != nil, body.sent == body.length:
+		b[2], body.ended = flagLast, true
+	}
+	*buf = b[:head+n]
+	body.wanted--
+	return f.conn.Publish(uploadSubject(e.home), *buf)
+}
+
+// clientBody is a body whose early end is errShort, and no other error.
+type clientBody struct{ io.Reader }
+
+// errShort means that the client has broken its body off.
+var errShort = errors.New("forward: the client has broken its body off")
+
+func (b clientBody) Read(p []byte) (n int, err error) {
+	if n, err = b.Reader.Read(p); err != nil && err != io.EOF { //nolint:errorlint // readers return io.EOF itself
+		err = errShort
+	}
+	return n, err
+}
+
 // exchange sends a request and writes the answer.
-func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string, content []byte, service string,
+func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string, body outgoing, service string,
 	released <-chan struct{}) error {
-	e := &exchange{key: f.inbox + strconv.FormatUint(f.last.Add(1), 36), home: node, in: make(chan reply, window+8)}
+	e := &exchange{key: f.inbox + strconv.FormatUint(f.last.Add(1), 36), home: node,
+		in: make(chan reply, window+uploadWindow+8)}
 	f.mu.Lock()
 	f.sent[e.key] = e
 	f.mu.Unlock()
@@ -119,22 +170,37 @@ func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string
 		delete(f.sent, e.key)
 		f.mu.Unlock()
 	}()
+	var flags byte
+	if body.stream != nil {
+		flags = flagStream
+	}
 	buf := messages.Get().(*[]byte)
-	*buf = append(appendRequest((*buf)[:0], service, r), content...)
+	*buf = append(appendRequest((*buf)[:0], service, r, flags), body.content...)
 	err := f.conn.PublishRequest(requestSubject(node), e.key, *buf)
 	messages.Put(buf)
 	if err != nil {
 		return errNotTaken // the client library has not taken it
 	}
-	return f.receive(r.Context(), w, e, released)
+	return f.receive(r.Context(), w, e, &body, released)
 }
 
-// receive writes the answer of an exchange as it arrives.
-func (f *Forwarder) receive(ctx context.Context, w http.ResponseWriter, e *exchange, released <-chan struct{}) error {
-	var got receiver
+// receive writes the answer of an exchange as it arrives, and sends the body that the home asks for. It does both in
+// turns: what reads a client's body must not run beside what answers it.
+func (f *Forwarder) receive(ctx context.Context, w http.ResponseWriter, e *exchange, body *outgoing,
+	released <-chan struct{}) error {
+	got := receiver{body: body}
 	quiet := time.NewTimer(f.config.probe)
 	defer quiet.Stop()
 	for asked := 0; ; {
+		// What the home has said comes first: it may have answered without the rest of the body.
+		if body.wanted > 0 && !body.ended && len(e.in) == 0 {
+			if err := f.sendPart(e, body); err != nil {
+				return got.lost(err.Error())
+			}
+			asked = 0
+			quiet.Reset(f.config.probe)
+			continue
+		}
 		select {
 		case m := <-e.in:
 			asked = 0
@@ -181,12 +247,21 @@ func (f *Forwarder) control(e *exchange, k kind) {
 type receiver struct {
 	parts  uint64 // that were written; the first one has the head
 	credit bool   // the home waits for a credit
+	body   *outgoing
 }
+
+// errHalf means that the home was lost before it had the whole body, so it has not changed anything.
+var errHalf = errors.New("forward: the node that had the request was lost before it had the whole body")
 
 // lost returns the error for an exchange whose home was lost.
 func (g *receiver) lost(why string) error {
-	if g.parts > 0 {
+	switch {
+	case g.parts > 0:
 		return fmt.Errorf("%w: %s", errBroken, why)
+	// An operation that has begun to read its body changes nothing before it has all of it. Where the length is not known,
+	// what the body says may be its end.
+	case g.body.sent > 0 && g.body.sent < g.body.length:
+		return fmt.Errorf("%w: %s", errHalf, why)
 	}
 	return fmt.Errorf("%w: the node that had the request was lost: %s", store.ErrUnknown, why)
 }
@@ -226,6 +301,13 @@ func (g *receiver) take(w http.ResponseWriter, m reply) (last bool, err error) {
 		}
 	case kindAtWork:
 		return false, nil
+	case kindWant:
+		n := p.number()
+		if p.err != nil || g.body.stream == nil || n > uploadWindow {
+			return false, g.lost("it asks for what there is not")
+		}
+		g.body.wanted = min(g.body.wanted+n, uploadWindow)
+		return false, nil
 	case kindUnknown:
 		return false, g.lost("it does not know the request")
 	case kindBroken:
@@ -251,6 +333,15 @@ func (f *Forwarder) answered(m *nats.Msg) {
 	f.mu.Lock()
 	e := f.sent[key]
 	f.mu.Unlock()
+	// The home asks whether the client's node is still there, while it waits for a part of the body.
+	if m.Reply != "" {
+		k := kindAtWork
+		if e == nil {
+			k = kindUnknown
+		}
+		_ = m.Respond(control(k, ""))
+		return
+	}
 	if e == nil {
 		return // its client is gone
 	}

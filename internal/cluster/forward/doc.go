@@ -23,8 +23,15 @@
 // outcome is unknown, as after an append whose acknowledgement is lost. While a request takes long, its node asks the
 // home whether it is still at work.
 //
+// # Front-ends
+//
+// A [Front] is on a process without data. It passes all requests on, reads too, and knows from the nodes themselves
+// what they serve. Bodies that are too large for one message follow in parts: the home asks for as many as it has room
+// for, [uploadWindow] at first, and for another one when its handler has read one. A request without any of its body is
+// refused or served like another one; so one that is not taken can go to the next node.
+//
 // The messages are not needed by a node of an earlier release, which has no subscription: then no node receives the
 // request.
 //
-// Where to start: [Forwarder.Forward], then serve.go.
+// Where to start: [Forwarder.Forward], then serve.go, then front.go.
 package forward

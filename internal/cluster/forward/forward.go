@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// MaxBody is the size of the largest body of a request that is passed on, in bytes. Larger ones are served where they
-// arrive: their content goes to the extents of that node and from there to the others, and would go over the network
-// once more if the home took it.
+// MaxBody is the size of the largest body of a request that is passed on by a node with data, in bytes, and that of the
+// largest that a front-end keeps in memory. A node with data serves larger ones itself: their content goes to its
+// extents and from there to the others, and would go over the network once more if the home took it.
 const MaxBody = 256 << 10
 
 // Config configures a Forwarder. All fields without a default are required.
@@ -33,6 +33,8 @@ type Config struct {
 	Mark func(context.Context) context.Context
 	// Refuses reports that this node does not want to serve requests of other nodes. Nil means never.
 	Refuses func() bool
+	// Reads reports that this node serves reads, of which front-ends send it a share. Nil means always.
+	Reads func() bool
 	// Log is for what a person should see; nil means slog.Default().
 	Log *slog.Logger
 
@@ -62,20 +64,21 @@ const (
 // Forwarder passes requests to the homes of logs, and serves those that other nodes pass on. It is safe for concurrent
 // use.
 type Forwarder struct {
-	config Config
-	conn   *nats.Conn
-	taken  *nats.Subscription // the requests of other nodes
-	inbox  string             // prefix of the subjects of answers
-	last   atomic.Uint64      // number of the last exchange that this node has begun
-	homes  map[string]*home   // by log
-	opened atomic.Bool
-	closed chan struct{}
+	config   Config
+	conn     *nats.Conn
+	incoming *nats.Subscription // what other nodes send
+	inbox    string             // prefix of the subjects of answers
+	last     atomic.Uint64      // number of the last exchange that this node has begun
+	homes    map[string]*home   // by log
+	opened   atomic.Bool
+	closed   chan struct{}
 
 	mu      sync.Mutex           // guards the rest
 	sent    map[string]*exchange // that this node has begun, by key
 	served  map[string]*serving  // for other nodes, by key
 	silent  map[string]bool      // nodes that do not answer
 	holding int64                // bytes of the bodies in served
+	closing bool                 // no more requests are taken
 	ended   *sync.Cond           // served has got smaller
 }
 
@@ -112,6 +115,9 @@ func New(c Config) *Forwarder {
 	if c.Refuses == nil {
 		c.Refuses = func() bool { return false }
 	}
+	if c.Reads == nil {
+		c.Reads = func() bool { return true }
+	}
 	if c.probe == 0 {
 		c.probe = probeEvery
 	}
@@ -126,20 +132,14 @@ func New(c Config) *Forwarder {
 
 // Open begins to pass requests on, and to serve those of other nodes. It is called once.
 func (f *Forwarder) Open() error {
-	conn, err := f.config.Connect()
-	if err != nil {
-		return fmt.Errorf("forward: %w", err)
-	}
-	f.conn = conn
 	// The answers first: a request of another node may come as soon as this node has subscribed to them.
-	_, err = conn.Subscribe(f.inbox+"*", f.answered)
-	if err == nil {
-		_, err = conn.Subscribe(controlSubject(f.config.Node), f.controlled)
+	if err := f.connect(); err != nil {
+		return err
 	}
-	if err == nil {
-		f.taken, err = conn.Subscribe(requestSubject(f.config.Node), f.requested)
-	}
-	if err == nil {
+	conn := f.conn
+	// One subscription, so that a question about a request is handled after the request.
+	var err error
+	if f.incoming, err = conn.Subscribe(subject("*", f.config.Node), f.received); err == nil {
 		err = conn.Flush()
 	}
 	if err != nil {
@@ -150,8 +150,27 @@ func (f *Forwarder) Open() error {
 	return nil
 }
 
-func requestSubject(node string) string { return "lazuli.forward.request." + node }
-func controlSubject(node string) string { return "lazuli.forward.control." + node }
+// connect connects to NATS, and subscribes to the answers of other nodes.
+func (f *Forwarder) connect() error {
+	conn, err := f.config.Connect()
+	if err != nil {
+		return fmt.Errorf("forward: %w", err)
+	}
+	if _, err := conn.Subscribe(f.inbox+"*", f.answered); err != nil {
+		conn.Close()
+		return fmt.Errorf("forward: %w", err)
+	}
+	f.conn = conn
+	return nil
+}
+
+const subjectPrefix = "lazuli.forward."
+
+func subject(about, node string) string { return subjectPrefix + about + "." + node }
+
+func requestSubject(node string) string { return subject("request", node) }
+func controlSubject(node string) string { return subject("control", node) }
+func uploadSubject(node string) string  { return subject("upload", node) }
 
 // closeTimeout bounds the wait for requests of other nodes at a stop, flushTimeout that for the server.
 const (
@@ -162,10 +181,9 @@ const (
 // Close takes no more requests of other nodes, waits for those under way, and closes the connection. The outcome of
 // requests that were passed on and have no answer is unknown.
 func (f *Forwarder) Close() {
-	err := f.taken.Unsubscribe()
-	if err == nil {
-		err = f.conn.FlushTimeout(flushTimeout) // from here on, other nodes find no subscriber
-	}
+	f.mu.Lock()
+	f.closing = true
+	f.mu.Unlock()
 	late := time.AfterFunc(closeTimeout, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -180,8 +198,10 @@ func (f *Forwarder) Close() {
 	f.mu.Unlock()
 	late.Stop()
 	close(f.closed)
-	if err == nil {
-		_ = f.conn.FlushTimeout(flushTimeout) // the last answers
+	// Twice, for the last answers and so that other servers find no subscriber: a request that they send all the same is
+	// lost, and its outcome unknown.
+	if f.incoming.Unsubscribe() == nil && f.conn.FlushTimeout(flushTimeout) == nil {
+		_ = f.conn.FlushTimeout(flushTimeout)
 	}
 	f.conn.Close()
 }
@@ -208,12 +228,17 @@ func (f *Forwarder) home(service string) string {
 	if node == "" || node == f.config.Node {
 		return ""
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.silent[node] {
+	if f.isSilent(node) {
 		return ""
 	}
 	return node
+}
+
+// isSilent reports whether a node has not answered a question, see suspect.
+func (f *Forwarder) isSilent(node string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.silent[node]
 }
 
 // Elsewhere reports whether the home of a service's log is another node, which answers.
@@ -249,7 +274,7 @@ func (f *Forwarder) suspect(node string) {
 		return
 	}
 	f.silent[node] = true
-	f.config.Log.Warn("a node does not answer; requests are served here", "peer", node)
+	f.config.Log.Warn("a node does not answer; it gets no requests until it does", "peer", node)
 	go func() {
 		tick := time.NewTicker(f.config.probe)
 		defer tick.Stop()

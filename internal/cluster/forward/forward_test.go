@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -268,18 +269,27 @@ func TestForwardWaits(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	r := request(http.MethodPut, "")
 	r.Header["X-Ms-Meta-A"] = []string{"1", "2"}
-	f.Add(append(appendRequest(nil, "table", r), "body"...))
+	f.Add(append(appendRequest(nil, "table", r, 0), "body"...))
+	f.Add((&here{true, false, map[string]string{"tables": "n1"}}).message())
 	f.Add((&answer{status: 201, header: http.Header{"Etag": {"x"}}}).appendTo(nil))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		defer workbudget.Default.Start(t, len(message))()
 		_, p := parse(message)
-		if service, r, err := p.request(t.Context()); err == nil {
-			again := appendRequest(nil, service, r)
+		if service, r, follows, err := p.request(t.Context()); err == nil {
+			again := appendRequest(nil, service, r, 0)
 			_, p := parse(again)
-			service2, r2, err := p.request(t.Context())
-			if err != nil || service2 != service || r2.RequestURI != r.RequestURI || r2.ContentLength != r.ContentLength ||
+			service2, r2, follows2, err := p.request(t.Context())
+			if err != nil || follows2 && !follows || service2 != service || r2.RequestURI != r.RequestURI ||
+				r2.ContentLength != r.ContentLength ||
 				len(r2.Header) > len(r.Header) {
 				t.Errorf("%x is parsed as %+v, and then as %+v", message, r, r2)
+			}
+		}
+		_, p = parse(message)
+		if h, err := p.here(); err == nil {
+			_, p := parse(h.message())
+			if again, err := p.here(); err != nil || !reflect.DeepEqual(again, h) {
+				t.Errorf("%x is parsed as %+v, and then as %+v", message, h, again)
 			}
 		}
 		_, p = parse(message)

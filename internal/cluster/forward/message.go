@@ -19,6 +19,9 @@ import (
 //	              the body is the rest
 //	kindHead      flags, status, status of the phrase, phrase, headers; the first part of the body is the rest
 //	kindBody      flags, number of the part, from 1 on; the next part of the body is the rest
+//	kindUpload    flags, number of the part, from 1 on, key of the exchange; the next part of a request is the rest
+//	kindWant      how many more parts of the request's body the home takes
+//	kindHere      flags, number of logs, and for each its name and its home, as the node sees it
 //	others        the key of the exchange, from the node that has sent the request; nothing, from the home
 //
 // Headers are their number, and for each its name, the number of its values, and the values.
@@ -37,12 +40,22 @@ const (
 	kindUnknown kind = 8 // the home knows no such exchange
 	kindEnd     kind = 9 // the client is gone, or waits no more for a change
 	kindCredit  kind = 10
+	kindUpload  kind = 11
+	kindWant    kind = 12
+	kindWhere   kind = 13 // of a front-end: which homes does a node know, and what does it serve?
+	kindHere    kind = 14
 )
 
-// The flags of a request and of an answer.
+// The flags of a request, of an answer and of a part of either, and of kindHere.
 const (
-	flagTLS  = 1 // the client's connection was encrypted
-	flagLast = 1 // nothing follows
+	flagTLS    = 1 // the client's connection was encrypted
+	flagStream = 2 // the body of the request follows, as the home asks for it
+
+	flagLast  = 1 // nothing follows
+	flagShort = 2 // the body ends before its end: the client has broken it off
+
+	flagReads  = 1 // the node serves reads
+	flagWrites = 2 // and writes
 )
 
 // errMessage means that a message does not parse.
@@ -68,11 +81,10 @@ func appendHeader(b []byte, h http.Header, name func(string) string) []byte {
 	return b
 }
 
-// appendRequest appends a request without its body.
-func appendRequest(b []byte, service string, r *http.Request) []byte {
-	flags := byte(0)
+// appendRequest appends a request without its body. flags may have flagStream.
+func appendRequest(b []byte, service string, r *http.Request, flags byte) []byte {
 	if r.TLS != nil {
-		flags = flagTLS
+		flags |= flagTLS
 	}
 	uri := r.RequestURI
 	if uri == "" { // a request of this process
@@ -169,8 +181,8 @@ func (p *parser) header(take func(name string, values []string)) {
 	}
 }
 
-// request reads a request, whose context is a child of ctx. The body of the message is in rest.
-func (p *parser) request(ctx context.Context) (service string, r *http.Request, err error) {
+// request reads a request, whose context is a child of ctx. The body of the message is in rest, unless it follows.
+func (p *parser) request(ctx context.Context) (service string, r *http.Request, follows bool, err error) {
 	flags := p.flags()
 	service = p.text()
 	names := new(headercase.Names)
@@ -185,10 +197,10 @@ func (p *parser) request(ctx context.Context) (service string, r *http.Request, 
 		r.Header[key] = values
 	})
 	if p.err != nil {
-		return "", nil, p.err
+		return "", nil, false, p.err
 	}
 	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
-		return "", nil, fmt.Errorf("%w: %w", errMessage, err)
+		return "", nil, false, fmt.Errorf("%w: %w", errMessage, err)
 	}
 	if flags&flagTLS != 0 {
 		r.TLS = new(tls.ConnectionState) // handlers look only whether there is one
@@ -196,7 +208,7 @@ func (p *parser) request(ctx context.Context) (service string, r *http.Request, 
 	if r.ContentLength < 0 {
 		r.TransferEncoding = []string{"chunked"}
 	}
-	return service, r.WithContext(headercase.NewContext(ctx, names)), nil
+	return service, r.WithContext(headercase.NewContext(ctx, names)), flags&flagStream != 0, nil
 }
 
 // answer is the head of an answer.
@@ -225,6 +237,38 @@ func (p *parser) answer() (a answer, err error) {
 		p.fail()
 	}
 	return a, p.err
+}
+
+// here is what a node says to a front-end.
+type here struct {
+	reads, writes bool
+	homes         map[string]string // by log
+}
+
+func (h *here) message() []byte {
+	var flags byte
+	if h.reads {
+		flags |= flagReads
+	}
+	if h.writes {
+		flags |= flagWrites
+	}
+	b := binary.AppendUvarint(append(begin(nil, kindHere), flags), uint64(len(h.homes)))
+	for log, home := range h.homes {
+		b = appendText(appendText(b, log), home)
+	}
+	return b
+}
+
+// here reads what a node says.
+func (p *parser) here() (h here, err error) {
+	flags := p.flags()
+	h = here{flags&flagReads != 0, flags&flagWrites != 0, map[string]string{}}
+	for n := p.number(); n > 0 && p.err == nil; n-- {
+		log, home := p.text(), p.text()
+		h.homes[log] = home
+	}
+	return h, p.err
 }
 
 // control returns a message about an exchange.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,8 +20,10 @@ const (
 	window = 8
 	// creditTimeout is the time that the node of the client may take to write the next part.
 	creditTimeout = time.Minute
-	// maxHolding bounds the bodies of the requests that are served for other nodes at a time, in bytes. Beyond it they
-	// are refused.
+	// uploadWindow is the number of parts of a request's body that are under way.
+	uploadWindow = 4
+	// maxHolding bounds the bodies of the requests that are served for other nodes at a time, in bytes: those in one
+	// message, and of the others what is under way. Beyond it they are refused.
 	maxHolding = 64 << 20
 )
 
@@ -28,21 +31,46 @@ const (
 type serving struct {
 	cancel context.CancelFunc
 	credit chan struct{} // for a part of the answer each
+	parts  chan part     // of the body; it has room for all that were asked for
+}
+
+// part is one of a request's body.
+type part struct {
+	flags  byte
+	number uint64
+	data   []byte
+}
+
+// received receives what other nodes send to this one.
+func (f *Forwarder) received(m *nats.Msg) {
+	switch about := strings.TrimPrefix(m.Subject, subjectPrefix); {
+	case strings.HasPrefix(about, "request."):
+		f.requested(m)
+	case strings.HasPrefix(about, "control."):
+		f.controlled(m)
+	case strings.HasPrefix(about, "upload."):
+		f.uploaded(m)
+	}
 }
 
 // requested receives a request of another node.
 func (f *Forwarder) requested(m *nats.Msg) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &serving{cancel: cancel, credit: make(chan struct{}, window)}
+	holds := int64(len(m.Data))
+	if k, p := parse(m.Data); k == kindRequest && p.flags()&flagStream != 0 {
+		s.parts = make(chan part, uploadWindow)
+		holds += uploadWindow * partSize
+	}
 	f.mu.Lock()
-	if f.config.Refuses() || f.holding+int64(len(m.Data)) > maxHolding || f.served[m.Reply] != nil {
+	if f.closing || f.config.Refuses() || f.holding+holds > maxHolding || f.served[m.Reply] != nil {
 		f.mu.Unlock()
 		cancel()
 		_ = m.Respond(control(kindRefused, ""))
 		return
 	}
 	f.served[m.Reply] = s
-	f.holding += int64(len(m.Data))
+	f.holding += holds
 	f.mu.Unlock()
 	go func() {
 		defer func() {
@@ -50,7 +78,7 @@ func (f *Forwarder) requested(m *nats.Msg) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			delete(f.served, m.Reply)
-			f.holding -= int64(len(m.Data))
+			f.holding -= holds
 			f.ended.Broadcast()
 		}()
 		f.serve(ctx, s, m)
@@ -60,7 +88,7 @@ func (f *Forwarder) requested(m *nats.Msg) {
 // serve serves a request and sends the answer.
 func (f *Forwarder) serve(ctx context.Context, s *serving, m *nats.Msg) {
 	k, p := parse(m.Data)
-	service, r, err := p.request(f.config.Mark(ctx))
+	service, r, follows, err := p.request(f.config.Mark(ctx))
 	handler := f.config.Services[service].Handler
 	if k != kindRequest || err != nil || handler == nil {
 		// Of a later release, perhaps. Its node serves it.
@@ -68,7 +96,10 @@ func (f *Forwarder) serve(ctx context.Context, s *serving, m *nats.Msg) {
 		return
 	}
 	r.Body = http.NoBody
-	if len(p.rest) > 0 {
+	switch {
+	case follows:
+		r.Body = &upload{f: f, ctx: ctx, serving: s, message: m}
+	case len(p.rest) > 0:
 		r.Body = io.NopCloser(bytes.NewReader(p.rest))
 	}
 	w := &writer{ctx: ctx, serving: s, message: m, header: http.Header{}}
@@ -175,6 +206,10 @@ func (f *Forwarder) controlled(m *nats.Msg) {
 	if p.err != nil {
 		return
 	}
+	if k == kindWhere {
+		_ = m.Respond(f.here())
+		return
+	}
 	f.mu.Lock()
 	s := f.served[string(p.rest)]
 	f.mu.Unlock()
@@ -190,6 +225,114 @@ func (f *Forwarder) controlled(m *nats.Msg) {
 		select {
 		case s.credit <- struct{}{}:
 		default:
+		}
+	}
+}
+
+// here returns what this node says to a front-end.
+func (f *Forwarder) here() []byte {
+	h := here{reads: f.config.Reads(), homes: map[string]string{}}
+	h.writes = h.reads && !f.config.Refuses()
+	for log := range f.homes {
+		h.homes[log] = f.HomeOf(log)
+	}
+	return h.message()
+}
+
+// uploaded receives the parts of the bodies that this node has asked for.
+func (f *Forwarder) uploaded(m *nats.Msg) {
+	k, p := parse(m.Data)
+	flags, number, key := p.flags(), p.number(), p.text()
+	if p.err != nil || k != kindUpload {
+		return
+	}
+	f.mu.Lock()
+	s := f.served[key]
+	f.mu.Unlock()
+	if s == nil || s.parts == nil {
+		return // it was answered without the rest
+	}
+	select {
+	case s.parts <- part{flags, number, p.rest}:
+	default: // more than was asked for
+		s.cancel()
+	}
+}
+
+// upload is the body of a request that arrives in parts. The first Read asks for it, so a request that is refused
+// before costs no body, and a client that waits for 100 Continue need not send it.
+type upload struct {
+	f       *Forwarder
+	ctx     context.Context
+	serving *serving
+	message *nats.Msg
+
+	rest  []byte // of the part that is read
+	last  byte   // flags of that part
+	count uint64 // parts that have arrived
+	asked bool
+	err   error // what all further calls of Read return
+}
+
+// Read implements io.Reader.
+func (u *upload) Read(p []byte) (n int, err error) {
+	for len(u.rest) == 0 {
+		switch {
+		case u.err != nil:
+			return 0, u.err
+		case u.last&flagShort != 0:
+			u.err = io.ErrUnexpectedEOF
+			continue
+		case u.last&flagLast != 0:
+			u.err = io.EOF
+			continue
+		}
+		u.err = u.next()
+	}
+	n = copy(p, u.rest)
+	u.rest = u.rest[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (u *upload) Close() error { return nil }
+
+// next waits for the next part.
+func (u *upload) next() error {
+	// One part was read, so there is room for another one; at the beginning for all.
+	wanted := uint64(1)
+	if !u.asked {
+		wanted, u.asked = uploadWindow, true
+	}
+	if err := u.message.Respond(binary.AppendUvarint(begin(nil, kindWant), wanted)); err != nil {
+		return errGone
+	}
+	quiet := time.NewTimer(u.f.config.probe)
+	defer quiet.Stop()
+	for silent := 0; ; {
+		select {
+		case q := <-u.serving.parts:
+			if u.count++; q.number != u.count {
+				return errGone // one was lost on the way
+			}
+			u.rest, u.last = q.data, q.flags
+			return nil
+		case <-u.ctx.Done():
+			return errGone
+		case <-quiet.C:
+			// A slow client is no reason to end its request; that its node is gone is one.
+			m, err := u.f.conn.Request(u.message.Reply, control(kindAsk, ""), u.f.config.probe)
+			silent++
+			if err == nil {
+				if k, _ := parse(m.Data); k == kindUnknown {
+					return errGone
+				}
+				silent = 0
+			}
+			if errors.Is(err, nats.ErrNoResponders) || silent > patience {
+				return errGone
+			}
+			quiet.Reset(u.f.config.probe)
 		}
 	}
 }

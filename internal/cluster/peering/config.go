@@ -26,9 +26,12 @@ type Peer struct{ Name, Address string }
 type Config struct {
 	// Node is the name of this node: lower-case letters, digits and hyphens, at most 32.
 	Node string
+	// Front makes the process a front-end: it has no data, is not among Peers, and connects to them. Listen and Dir must
+	// be empty.
+	Front bool
 	// Listen is the address for the connections of the other nodes, host:port.
 	Listen string
-	// Peers are all nodes of the cluster, with this one: [MinPeers] to [MaxPeers].
+	// Peers are all nodes of the cluster, with this one unless it is a front-end: [MinPeers] to [MaxPeers].
 	Peers []Peer
 	// SecretFile is a file with at least [MinSecret] characters that all nodes share. It authenticates the nodes, and
 	// encrypts their connections unless CAFile is set.
@@ -71,7 +74,11 @@ func (c *Config) Validate() error {
 	if err := CheckName(c.Node); err != nil {
 		return err
 	}
-	if err := checkAddress(c.Listen, true); err != nil {
+	if c.Front {
+		if c.Listen != "" || c.Dir != "" {
+			return errors.New("a front-end connects to the nodes: it has no address for them, and no folder")
+		}
+	} else if err := checkAddress(c.Listen, true); err != nil {
 		return fmt.Errorf("the address to listen on: %w", err)
 	}
 	if err := c.validatePeers(); err != nil {
@@ -81,7 +88,11 @@ func (c *Config) Validate() error {
 		(c.CAFile == "" || c.CertFile == "" || c.KeyFile == "") {
 		return errors.New("authority, certificate and key of the node go together")
 	}
-	for _, p := range append([]Peer{{c.Node, c.Listen}}, c.Peers...) {
+	addresses := c.Peers
+	if !c.Front {
+		addresses = append([]Peer{{c.Node, c.Listen}}, c.Peers...)
+	}
+	for _, p := range addresses {
 		if host := exposure.Host(p.Address); !exposure.Local(host) && c.SecretFile == "" && c.CAFile == "" {
 			return exposure.Refuse("the node "+p.Name+" is open", host, "connections between machines must be authenticated "+
 				"and encrypted; give all nodes the same secret file, or certificates of one authority")
@@ -92,7 +103,11 @@ func (c *Config) Validate() error {
 
 func (c *Config) validatePeers() error {
 	if n := len(c.Peers); n < MinPeers || n > MaxPeers {
-		return fmt.Errorf("%d peers are given: a cluster has %d to %d nodes, with this one", n, MinPeers, MaxPeers)
+		with := ", with this one"
+		if c.Front {
+			with = ""
+		}
+		return fmt.Errorf("%d peers are given: a cluster has %d to %d nodes%s", n, MinPeers, MaxPeers, with)
 	}
 	names, addresses := map[string]bool{}, map[string]string{}
 	for _, p := range c.Peers {
@@ -110,7 +125,10 @@ func (c *Config) validatePeers() error {
 		}
 		names[p.Name], addresses[p.Address] = true, p.Name
 	}
-	if !names[c.Node] {
+	switch {
+	case c.Front && names[c.Node]:
+		return fmt.Errorf("%s is the name of a node with data: a front-end needs one of its own", c.Node)
+	case !c.Front && !names[c.Node]:
 		return fmt.Errorf("this node, %s, is not among the peers", c.Node)
 	}
 	return nil

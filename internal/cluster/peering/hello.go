@@ -15,12 +15,16 @@ type Formats struct{ Oldest, Newest int }
 //
 //	1  the first one
 //	2  a cluster may be a converted one; other clusters do not need it
+//	3  logs may have holds, for which the writes of all nodes wait
 //
 // Only tests change the variable, before anything else, to act as another release.
-var Supported = Formats{Oldest: 1, Newest: 2}
+var Supported = Formats{Oldest: 1, Newest: 3}
 
 // ConvertedFormat is the first format that knows converted clusters.
 const ConvertedFormat = 2
+
+// HoldFormat is the first format in which logs may have holds.
+const HoldFormat = 3
 
 // Hello holds what a node says about itself when it connects to another one.
 type Hello struct {

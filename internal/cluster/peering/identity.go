@@ -32,6 +32,8 @@ const (
 	Joining State = "joining"
 	// Member: the node has been part of a majority.
 	Member State = "member"
+	// Fronting: the process is a front-end, which has no data and becomes nothing else.
+	Fronting State = "front-end"
 )
 
 // Identity holds what a data folder says about its node.

@@ -50,6 +50,10 @@ func Open(c Config) (*Site, error) {
 	if s.credentials, err = loadCredentials(&c); err != nil {
 		return nil, err
 	}
+	if c.Front {
+		s.identity = Identity{Node: c.Node, Incarnation: newToken(8), State: Fronting}
+		return s, nil
+	}
 	s.identity, err = ReadIdentity(c.Dir)
 	switch {
 	case errors.Is(err, ErrNoIdentity):
@@ -79,8 +83,10 @@ func (s *Site) Identity() Identity {
 
 // store makes an identity durable and takes it. The caller holds the lock.
 func (s *Site) store(id Identity) error {
-	if err := id.write(s.config.Dir); err != nil {
-		return err
+	if !s.config.Front { // which has no folder
+		if err := id.write(s.config.Dir); err != nil {
+			return err
+		}
 	}
 	s.identity = id
 	return nil
@@ -96,6 +102,9 @@ func (s *Site) remember(node, incarnation string) error {
 
 // Peers returns the names and addresses of all nodes, this one included.
 func (s *Site) Peers() []Peer { return s.config.Peers }
+
+// HasPeer reports whether a node with data has the name: others that are connected are front-ends.
+func (s *Site) HasPeer(name string) bool { return s.config.address(name) != "" }
 
 // Node returns the name of this node.
 func (s *Site) Node() string { return s.config.Node }
@@ -205,6 +214,9 @@ func (s *Site) admit(user, password string) (Hello, error) {
 			"the folder `cluster` of the node that was started by mistake",
 			h.Cluster, id.Cluster)
 	}
+	if h.State == Fronting {
+		return h, s.admitFront(&h, id)
+	}
 	if s.config.address(h.Node) == "" {
 		return h, fmt.Errorf("node %s is not among the peers of this node: add it there first, and start this node again",
 			h.Node)
@@ -252,6 +264,19 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	}
 	delete(s.refusals, h.Node)
 	return h, nil
+}
+
+// admitFront reports whether a front-end that has shown the secret is accepted. It is not remembered: nothing counts on
+// it. The caller holds the lock.
+func (s *Site) admitFront(h *Hello, id *Identity) error {
+	switch {
+	case s.config.address(h.Node) != "":
+		return fmt.Errorf("%s is the name of a node with data: give the front-end one of its own", h.Node)
+	// Before that, JetStream counts the servers that it sees in order to find out how large the cluster is.
+	case id.State != Member:
+		return errWaiting
+	}
+	return h.checkFormats(id.format())
 }
 
 // Removed reports whether a server name is that of a data folder that was removed from the cluster.
@@ -410,6 +435,9 @@ func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error 
 		found := s.probeAll(ctx)
 		for _, p := range found {
 			// An existing cluster comes first, also for the founder: its folder may have been lost after it had founded one.
+			if p.Cluster != "" && s.config.Front {
+				return s.settle(p.Cluster, Fronting)
+			}
 			if p.Cluster != "" {
 				return s.settle(p.Cluster, Joining)
 			}
@@ -461,7 +489,8 @@ func (s *Site) settle(cluster string, state State) error {
 // true: the caller must start from an empty state.
 func (s *Site) Reconsider(ctx context.Context) (changed bool, err error) {
 	id := s.Identity()
-	if id.State == Member || id.Cluster == "" || id.Seed { // a node with data keeps the cluster that it was converted for
+	// A node with data keeps the cluster that it was converted for.
+	if id.State == Member || id.State == Fronting || id.Cluster == "" || id.Seed {
 		return false, nil
 	}
 	votes := map[string]int{}

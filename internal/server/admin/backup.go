@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // BackupPath is the path of backups, for which there is a token of its own.
@@ -26,7 +27,11 @@ const (
 // Backups gives the state of a moment: a [server.Server].
 type Backups interface {
 	Moment(ctx context.Context) (*server.Moment, error)
+	HeldMoment(ctx context.Context) (*server.Moment, error)
 }
+
+// HoldWrites is the query parameter of a backup for which the writes of a cluster are held.
+const HoldWrites = "hold-writes"
 
 // backupHandler serves POST /admin/backup: a stream of all data, which leaves out what the body, a [backup.Held],
 // names. It changes nothing.
@@ -43,11 +48,25 @@ func (h backupHandler) send(c echo.Context) error {
 	if err := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxHeld)).Decode(&held); err != nil {
 		return answerState(c, http.StatusBadRequest, "the body is no list of what the caller has: "+err.Error())
 	}
-	m, err := backups.Moment(c.Request().Context())
+	open := backups.Moment
+	switch c.QueryParam(HoldWrites) {
+	case "", "false":
+	case "true":
+		open = backups.HeldMoment
+	default:
+		return answerState(c, http.StatusBadRequest, HoldWrites+" must be true or false")
+	}
+	m, err := open(c.Request().Context())
 	if err != nil {
 		status := http.StatusInternalServerError
-		if errors.Is(err, server.ErrNotReady) {
+		switch {
+		case errors.Is(err, server.ErrCannotHold):
+			status = http.StatusConflict
+		case errors.Is(err, server.ErrNotReady), errors.Is(err, store.ErrNotHeld), errors.Is(err, store.ErrUnavailable),
+			errors.Is(err, store.ErrUnknown):
 			status = http.StatusServiceUnavailable
+		case errors.Is(err, server.ErrFront):
+			status = http.StatusNotImplemented
 		}
 		return answerState(c, status, err.Error())
 	}

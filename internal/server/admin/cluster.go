@@ -105,6 +105,8 @@ func failCluster(c echo.Context, err error) error {
 	switch {
 	case errors.Is(err, cluster.ErrUnknownNode), errors.Is(err, cluster.ErrNotClustered):
 		status = http.StatusNotFound
+	case errors.Is(err, server.ErrFront):
+		status = http.StatusNotImplemented
 	case errors.Is(err, cluster.ErrNodeConnected), errors.Is(err, cluster.ErrNotUpgraded):
 		status = http.StatusConflict
 	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, cluster.ErrCopies),

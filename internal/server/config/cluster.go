@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
@@ -12,6 +13,8 @@ import (
 type Cluster struct {
 	// Node is the name of this node; "" is a server alone.
 	Node string
+	// Front makes the process a front-end, which has no data and is not among Peers.
+	Front bool
 	// Listen is the address for the other nodes, host:port.
 	Listen string
 	// Peers are all nodes with their addresses, this one included.
@@ -26,18 +29,22 @@ func (c *Cluster) Enabled() bool { return c.Node != "" }
 
 // Peering returns the configuration of the node. The folder and the log are missing.
 func (c *Cluster) Peering() *peering.Config {
-	return &peering.Config{Node: c.Node, Listen: c.Listen, Peers: c.Peers, SecretFile: c.SecretFile, CAFile: c.CA,
-		CertFile: c.Cert, KeyFile: c.Key}
+	return &peering.Config{Node: c.Node, Front: c.Front, Listen: c.Listen, Peers: c.Peers, SecretFile: c.SecretFile,
+		CAFile: c.CA, CertFile: c.Cert, KeyFile: c.Key}
 }
 
 // validateCluster checks the options of a cluster, and those that cannot be used with it.
 func (c *Config) validateCluster() error {
 	cl := &c.Cluster
 	if !cl.Enabled() {
-		if cl.Listen != "" || len(cl.Peers) > 0 || cl.SecretFile != "" || cl.CA != "" || cl.Cert != "" || cl.Key != "" {
+		if cl.Front || cl.Listen != "" || len(cl.Peers) > 0 || cl.SecretFile != "" || cl.CA != "" || cl.Cert != "" ||
+			cl.Key != "" {
 			return errors.New("the options of a cluster need the name of this node: set cluster-node")
 		}
 		return nil
+	}
+	if cl.Front {
+		return c.validateFront()
 	}
 	switch {
 	// A node without the list of all would form a cluster of its own under the same names.
@@ -67,6 +74,47 @@ func (c *Config) validateCluster() error {
 	return nil
 }
 
+// validateFront checks a front-end. Options for which it has no use are refused before, see checkFront.
+func (c *Config) validateFront() error {
+	if c.Cluster.Listen != "" || len(c.Cluster.Peers) == 0 {
+		return errors.New("a front-end needs cluster-node and cluster-peers, the nodes with data, and has no " +
+			"cluster-listen: it connects to them")
+	}
+	if err := c.Cluster.Peering().Validate(); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	return nil
+}
+
+// frontGroups are the groups of options that a front-end has, and frontOptions those of other groups. The others are
+// about data, accounts, or requests that the nodes with data serve.
+var (
+	frontGroups  = []string{"Listeners", "Limits", "Cluster", "Process"}
+	frontOptions = []string{"cert", "key", "pwd", "admin-host", "admin-port", "no-admin", "admin-allow-host",
+		"admin-token", "pprof"}
+)
+
+// checkFront refuses the options that a front-end does not have.
+func (r *Result) checkFront() error {
+	if !r.Cluster.Front {
+		return nil
+	}
+	for _, g := range groups {
+		for i := range g.options {
+			o := &g.options[i]
+			// An image may set the data folder, and who runs the image the front-end; as with in-memory.
+			if o.name == "location" && r.sources[o] < r.Source("cluster-front") {
+				continue
+			}
+			if r.sources[o] != FromDefault && !slices.Contains(frontGroups, g.title) && !slices.Contains(frontOptions, o.name) {
+				return fmt.Errorf("%s is for nodes with data: a front-end (cluster-front) has no state and checks no "+
+					"requests", o.name)
+			}
+		}
+	}
+	return nil
+}
+
 // clusterRoles refuses roles whose data would be on one node alone. Every node of a cluster runs the roles.
 func (c *Config) clusterRoles() error {
 	r := &c.Roles
@@ -90,12 +138,15 @@ func (c *Config) clusterRoles() error {
 var clusterOptions = []option{
 	text("cluster-node", "", "name", "Name of this node of a cluster; embedded NATS servers form it",
 		func(c *Config) *string { return &c.Cluster.Node }, notEmpty),
+	boolean("cluster-front", "", "Be a front-end of the cluster: keep no data, and pass all requests to the nodes of "+
+		"cluster-peers", func(c *Config) *bool { return &c.Cluster.Front }),
 	text("cluster-listen", "", "host:port", "Address for the connections of the other nodes",
 		func(c *Config) *string { return &c.Cluster.Listen }, hostPort),
 	{name: "cluster-peers", kind: "name=host:port,...",
-		usage: "All nodes of the cluster, this one included, with the addresses at which they reach each other",
-		set:   func(c *Config, s string) (err error) { c.Cluster.Peers, err = peering.ParsePeers(s); return err },
-		get:   func(c *Config) string { return peering.FormatPeers(c.Cluster.Peers) }},
+		usage: "All nodes of the cluster with the addresses at which they reach each other; this one is among them unless " +
+			"it is a front-end",
+		set: func(c *Config, s string) (err error) { c.Cluster.Peers, err = peering.ParsePeers(s); return err },
+		get: func(c *Config) string { return peering.FormatPeers(c.Cluster.Peers) }},
 	text("cluster-secret-file", "", "file",
 		"File with a secret of 32 or more characters that all nodes share; it authenticates and encrypts their connections",
 		func(c *Config) *string { return &c.Cluster.SecretFile }, notEmpty),

@@ -62,3 +62,30 @@ func TestCluster(t *testing.T) {
 		}
 	}
 }
+
+// A front-end has the options of listeners, limits and the process, and refuses those about data and accounts.
+func TestFrontOptions(t *testing.T) {
+	good := []string{"--cluster-node", "f1", "--cluster-front", "--cluster-peers",
+		"n1=127.0.0.1:6201,n2=127.0.0.1:6202,n3=127.0.0.1:6203"}
+	r := mustLoad(t, append(slices.Clone(good), "--max-requests", "100", "--admin-port", "0", "--log-level", "warn"),
+		[]string{"LAZULI_LOCATION=/data"}, "")
+	if p := r.Cluster.Peering(); !p.Front || p.Node != "f1" || len(p.Peers) != 3 || r.Dashboard() {
+		t.Errorf("got %+v", p)
+	}
+	for want, args := range map[string][]string{
+		"set cluster-node":       {"--cluster-front"},
+		"has no cluster-listen":  append(slices.Clone(good), "--cluster-listen", "127.0.0.1:6204"),
+		"needs cluster-node and": {"--cluster-front", "--cluster-node", "f1"},
+		"location is for nodes":  append(slices.Clone(good), "--location", "x"),
+		"roles is for nodes":     append(slices.Clone(good), "--roles", "archive"),
+		"accounts-file is for":   append(slices.Clone(good), "--accounts-file", "x"),
+		"backup-to is for nodes": append(slices.Clone(good), "--backup-to", "x"),
+		"oauth is for nodes":     append(slices.Clone(good), "--oauth", "dev"),
+		"admin-state is for":     append(slices.Clone(good), "--admin-state"),
+	} {
+		_, err := load(t, args, nil, "")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", args, err, want)
+		}
+	}
+}

@@ -68,6 +68,8 @@ type Backup struct {
 	Every   time.Duration
 	Keep    int
 	KeepFor time.Duration
+	// HoldWrites makes the moment of a backup of a cluster one of all services; writes wait for it.
+	HoldWrites bool
 }
 
 // Archive is an archive of the log. The zero value sends it nowhere.
@@ -375,7 +377,7 @@ func (c *Config) validateShards() error {
 
 // Dashboard reports whether the admin listener serves the dashboard.
 func (c *Config) Dashboard() bool {
-	return !c.NoAdmin && (c.AdminUI == "on" || c.AdminUI == "read-only" ||
+	return !c.NoAdmin && !c.Cluster.Front && (c.AdminUI == "on" || c.AdminUI == "read-only" ||
 		c.AdminUI == "auto" && exposure.Local(c.Admin.Host))
 }
 
@@ -398,6 +400,12 @@ func (c *Config) validateAdmin() error {
 	}
 	if c.BackupToken != "" && c.NoAdmin {
 		return errors.New("backup-token is for callers of the admin listener: it cannot be used with no-admin")
+	}
+	switch {
+	case c.Backup.HoldWrites && c.Backup.To == "":
+		return errors.New("backup-hold-writes is about the backups to backup-to: set that as well")
+	case c.Backup.HoldWrites && c.NATS.URL != "":
+		return errors.New("backup-hold-writes is for nodes of a cluster: it cannot be used with nats-url")
 	}
 	if c.Backup.To != "" && c.Backup.Every < time.Minute {
 		return errors.New("backup-every is the interval between backups: it must be at least 1m")

@@ -103,13 +103,15 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 		"cert": true, "key": true, "pwd": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true,
 		"oauth-audiences": true, "oauth-roles": true, "oauth-groups": true,
 		"durable-account": true, "durable-token": true, "backup-token": true, "backup-connection-string": true,
-		"archive-key-file": true, "archive-connection-string": true, "archive-fence": true, "standby-of": true,
+		"backup-hold-writes": true,
+		"archive-key-file":   true, "archive-connection-string": true, "archive-fence": true, "standby-of": true,
 		"test-clock": true, "roles-account": true, "allow-private-copy-source": true, "allow-event-host": true,
 		"allow-private-event-host": true, "blob-immutability": true, "nats-replicas": true, "nats-url": true,
 		"nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true, "nats-monitor": true,
 		"nats-unproven": true, "nats-services": true,
 		// bound to each other
-		"cluster-node": true, "cluster-listen": true, "cluster-peers": true, "cluster-secret-file": true, "cluster-ca": true,
+		"cluster-node": true, "cluster-front": true, "cluster-listen": true, "cluster-peers": true,
+		"cluster-secret-file": true, "cluster-ca": true,
 		"cluster-cert": true, "cluster-key": true}
 	for _, g := range groups {
 		for i := range g.options {

@@ -24,7 +24,7 @@ var opens = map[string]string{
 	"blob-keep-alive-timeout": "", "queue-host": "", "queue-port": "", "queue-keep-alive-timeout": "",
 	"table-host": "", "table-port": "", "table-keep-alive-timeout": "", "accounts": "", "accounts-file": "",
 	"strict-api-version": "", "disable-product-style-url": "",
-	"cert": "", "key": "", "pwd": "", "require-https": "", "cluster-listen": "", "cluster-peers": "",
+	"cert": "", "key": "", "pwd": "", "require-https": "", "cluster-listen": "", "cluster-peers": "", "cluster-front": "",
 	"cluster-secret-file": "", "cluster-ca": "", "cluster-cert": "", "cluster-key": "",
 
 	// Calls to others have lists of hosts of their own (package egress).
@@ -34,7 +34,7 @@ var opens = map[string]string{
 
 	// The path of backups asks for a token, or is open to callers on this machine alone (internal/server/admin).
 	"backup-token": "", "backup-to": "", "backup-every": "", "backup-keep": "", "backup-keep-for": "",
-	"backup-connection-string": "", "archive": "", "archive-keep": "", "archive-base": "",
+	"backup-connection-string": "", "backup-hold-writes": "", "archive": "", "archive-keep": "", "archive-base": "",
 	"archive-spool": "", "archive-every": "", "archive-fence": "", "standby-of": "",
 	"archive-key-file": "", "archive-connection-string": "",
 

@@ -96,6 +96,9 @@ func Load(s Sources) (*Result, error) {
 	if err := r.persistence(); err != nil {
 		return nil, err
 	}
+	if err := r.checkFront(); err != nil {
+		return nil, err
+	}
 	if r.Source("accounts") != FromDefault && r.Source("accounts-file") != FromDefault {
 		return nil, errors.New("accounts and accounts-file cannot both be set")
 	}

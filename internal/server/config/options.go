@@ -225,6 +225,8 @@ var groups = []group{
 			func(c *Config) *int { return &c.Backup.Keep }),
 		duration("backup-keep-for", "Time for which a backup is kept, also if it is not among backup-keep",
 			func(c *Config) *time.Duration { return &c.Backup.KeepFor }),
+		boolean("backup-hold-writes", "", "In a cluster, let all writes wait until the moment of a backup to backup-to is "+
+			"taken, a second at most, so that it is one of all services", func(c *Config) *bool { return &c.Backup.HoldWrites }),
 		secret("backup-connection-string", "Connection string of the account of backup-to, if its URL has no SAS",
 			func(c *Config) *string { return &c.Backup.Account }, notEmpty),
 		secret("backup-token", "Token with which lazuli backup may read the state through the admin listener, and do "+

@@ -74,6 +74,9 @@ type Config struct {
 	chunk    int // largest payload of a message; 0 is what the server accepts
 }
 
+// Clustered reports whether the log is on nodes of a cluster, which all know of each other.
+func (l *Log) Clustered() bool { return l.config.Majority != nil }
+
 var nameRule = lazyregexp.New(`^[a-z0-9-]{1,64}$`)
 
 func (c *Config) validate() error {

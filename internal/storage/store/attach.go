@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"time"
 )
 
 // Attachments keeps the bytes that transactions attach to the log (see Tx.Attach).
@@ -131,6 +132,10 @@ func splitAttached(payload []byte, fn func(Write) error) (rest []byte, err error
 func (db *DB) restore(w Write) error {
 	switch {
 	case string(w.Key) == stampKey:
+	case string(w.Key) == holdKey:
+		if len(w.Value) == 8 {
+			db.holds.add(binary.LittleEndian.Uint64(w.Value), time.Now())
+		}
 	case db.attachments != nil:
 		if err := db.attachments.Restore(w.Key, w.Value); err != nil {
 			return fmt.Errorf("restore an attachment: %w", err)

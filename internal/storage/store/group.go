@@ -174,10 +174,11 @@ func (g *group) gather() {
 	db.gathering.End(len(db.queue))
 }
 
-// awaitTurn lets other nodes of a cluster append that were overtaken.
+// awaitTurn lets other nodes of a cluster append that were overtaken, and waits while writes are held.
 func (g *group) awaitTurn() {
 	if r := g.db.replica; r != nil {
 		r.log.AwaitTurn()
+		g.db.holds.await()
 	}
 }
 

@@ -106,6 +106,9 @@ func (db *DB) openReplica(o Options) error {
 			db.found.logID, o.Log.ID(), help)
 	default:
 		r.id, r.from, r.ahead = db.found.logID, db.found.from, db.found.ahead
+		if o.Log.Clustered() { // the file may have a hold that this process does not see
+			db.holds.add(0, time.Now())
+		}
 	}
 	m := db.layers.Load().active
 	m.position = r.from

@@ -118,6 +118,7 @@ type DB struct {
 	// commits counts the groups that were committed by this process, committed their Updates.
 	commits, committed atomic.Int64
 	rounds             atomic.Uint64 // see Tx.Group
+	holds              holds
 
 	layers       atomic.Pointer[layers]
 	readers      readers

@@ -47,7 +47,7 @@ var answered = []struct {
 // withoutAnswer are the errors of package store that have no answer of the REST API in any service but Queue.
 var withoutAnswer = map[string]string{
 	"store.ErrLocked": "of Open", "store.ErrReplicated": "of Open", "store.ErrOtherLog": "of Open",
-	"store.ErrFormat": "of Open",
+	"store.ErrFormat": "of Open", "store.ErrNotHeld": "of backups: package admin",
 	"store.ErrClosed": "a defect: requests end before Close", "store.ErrReadOnly": "a defect: no server opens so",
 	"store.ErrKey":     "a defect: handlers check sizes before",
 	"store.ErrDamaged": "damage: InternalError, and a line in the log",

@@ -44,10 +44,14 @@ func newArchive(s *serving) (*archive.Archive, error) {
 		Spool: int64(a.SpoolMiB) << 20, Fence: a.Fence, Log: s.log, Metrics: s.metrics}), nil
 }
 
-// moments returns how backups open the state of the backend.
-func moments(b Backend) func(context.Context, backup.Held) (backup.Source, error) {
+// moments returns how backups open the state of the backend: hold makes the moment one of all logs of a cluster.
+func moments(b Backend, hold bool) func(context.Context, backup.Held) (backup.Source, error) {
 	return func(ctx context.Context, _ backup.Held) (backup.Source, error) {
-		m, err := b.Moment(ctx)
+		open := b.Moment
+		if hold {
+			open = b.HeldMoment
+		}
+		m, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +64,7 @@ func (s *serving) startBackups(ctx context.Context, b Backend) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	if s.backups != nil {
-		s.backups.Open = moments(b)
+		s.backups.Open = moments(b, s.config.Backup.HoldWrites)
 		running.Go(func() { s.backups.Run(ctx) })
 	}
 	if s.archive != nil {
@@ -72,7 +76,7 @@ func (s *serving) startBackups(ctx context.Context, b Backend) (stop func()) {
 					return
 				}
 			}
-			s.archive.Run(ctx, moments(b))
+			s.archive.Run(ctx, moments(b, false))
 		})
 	}
 	return func() { cancel(); running.Wait() }

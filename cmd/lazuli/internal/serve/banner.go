@@ -38,6 +38,9 @@ var Services = []struct {
 func writeBanner(w io.Writer, b banner) {
 	c := b.config
 	account := b.accounts[0]
+	if c.Cluster.Front { // only the nodes know the accounts
+		account = "<account>"
+	}
 	var out strings.Builder
 	s := console.Style{On: console.IsTerminal(w)}
 	if !c.Silent {
@@ -75,11 +78,13 @@ func writeBanner(w io.Writer, b banner) {
 	}
 	if !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n\n", "Data", dataText(b))
-		writeConnection(&out, b)
+		if !c.Cluster.Front {
+			writeConnection(&out, b)
+		}
 		if b.added > 0 {
 			fmt.Fprintf(&out, "  Accounts that were added while a server ran: %d; lazuli account ls lists them.\n\n", b.added)
 		}
-		if names := c.Exposed(); names != "" {
+		if names := c.Exposed(); names != "" && !c.Cluster.Front {
 			fmt.Fprintf(&out, "  %s other machines can access %s, and the key of the development account is public.\n\n",
 				s.Bold("Note:"), names)
 		}
@@ -165,6 +170,9 @@ func eventsText(admin string, dashboard bool, subscriptions int) string {
 }
 
 func dataText(b banner) string {
+	if b.config.Cluster.Front {
+		return "none: requests go to the nodes of the cluster"
+	}
 	if b.config.InMemory {
 		return "in memory; lost when the process ends"
 	}

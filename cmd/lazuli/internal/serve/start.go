@@ -66,6 +66,13 @@ func startStack(ctx context.Context, c *config.Config, sec *Security, o Options)
 	if c.Cluster.Enabled() {
 		sc.Cluster = c.Cluster.Peering()
 	}
+	if c.Cluster.Front {
+		s, err := server.StartFront(ctx, sc)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
 	if !c.InMemory {
 		sc.Location = c.Location
 	}

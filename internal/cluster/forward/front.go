@@ -1,0 +1,256 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// FrontConfig configures a Front. All fields without a default are required.
+type FrontConfig struct {
+	// Connect opens a connection to NATS, which the Front closes. Its messages may have up to 1 MiB.
+	Connect func() (*nats.Conn, error)
+	// Nodes are the names of the nodes with data.
+	Nodes []string
+	// Logs are the services, by name, with the logs to which they append.
+	Logs map[string]string
+	// Log is for what a person should see; nil means slog.Default().
+	Log *slog.Logger
+
+	probe time.Duration // for tests; 0 is probeEvery
+}
+
+// Front passes all requests of its clients to nodes with data: those that may change something to the home of the log,
+// and reads to all nodes in turns. It is safe for concurrent use.
+type Front struct {
+	f        *Forwarder
+	nodes    []string
+	turn     atomic.Uint64 // of the node that gets the next read
+	watching sync.WaitGroup
+	cancel   context.CancelFunc
+	counts   map[string]*[outcomes]atomic.Uint64 // by service
+
+	known sync.Mutex
+	here  map[string]here // what the nodes have said, by name; guarded by known
+}
+
+// NewFront returns a Front that knows of no node before [Front.Open].
+func NewFront(c FrontConfig) *Front {
+	services := map[string]Service{}
+	t := &Front{nodes: c.Nodes, here: map[string]here{}, counts: map[string]*[outcomes]atomic.Uint64{}}
+	for name, log := range c.Logs {
+		services[name] = Service{Log: log}
+		t.counts[name] = new([outcomes]atomic.Uint64)
+	}
+	t.f = New(Config{Connect: c.Connect, Services: services, Log: c.Log, probe: c.probe})
+	return t
+}
+
+// Open begins to ask the nodes what they serve, and to pass requests on. It is called once.
+func (t *Front) Open() error {
+	if err := t.f.connect(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel = cancel
+	for _, node := range t.nodes {
+		t.watching.Go(func() { t.watch(ctx, node) })
+	}
+	return nil
+}
+
+// Close ends what Open has begun. The outcome of requests that were passed on and have no answer is unknown.
+func (t *Front) Close() {
+	t.cancel()
+	t.watching.Wait()
+	close(t.f.closed)
+	t.f.conn.Close()
+}
+
+// watch asks a node what it serves, until ctx ends.
+func (t *Front) watch(ctx context.Context, node string) {
+	tick := time.NewTicker(t.f.config.probe / 2)
+	defer tick.Stop()
+	for silent := 0; ctx.Err() == nil; {
+		m, err := t.f.conn.Request(controlSubject(node), control(kindWhere, ""), 2*t.f.config.probe)
+		silent++
+		switch {
+		case err == nil:
+			k, p := parse(m.Data)
+			if h, err := p.here(); k == kindHere && err == nil {
+				t.learn(node, h)
+				silent = 0
+			}
+		// A node that takes its time may only be busy. One that does not run has no subscription.
+		case errors.Is(err, nats.ErrNoResponders):
+			t.learn(node, here{})
+		}
+		if silent > 1 {
+			t.learn(node, here{})
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// learn keeps what a node says; the zero value means that it does not answer.
+func (t *Front) learn(node string, h here) {
+	t.known.Lock()
+	defer t.known.Unlock()
+	if before := t.here[node]; before.reads != h.reads || before.writes != h.writes {
+		t.f.config.Log.Info("a node of the cluster has changed what it serves", "peer", node, "reads", h.reads, "writes",
+			h.writes)
+	}
+	t.here[node] = h
+}
+
+// Serving returns the names of the nodes that serve at least reads, in order.
+func (t *Front) Serving() (names []string) {
+	t.known.Lock()
+	defer t.known.Unlock()
+	for node, h := range t.here {
+		if h.reads {
+			names = append(names, node)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// nodesFor returns the nodes to which a request may go, the first one first: for one that may change the log, its home
+// is that.
+func (t *Front) nodesFor(log string, changes bool) []string {
+	t.known.Lock()
+	defer t.known.Unlock()
+	var list []string
+	for _, node := range t.nodes {
+		if h := t.here[node]; (h.writes || h.reads && !changes) && !t.f.isSilent(node) {
+			list = append(list, node)
+		}
+	}
+	if len(list) < 2 {
+		return list
+	}
+	first := int(t.turn.Add(1) % uint64(len(list)))
+	if changes {
+		if home := slices.Index(list, t.homeOf(log)); home >= 0 {
+			first = home
+		}
+	}
+	return slices.Concat(list[first:], list[:first])
+}
+
+// homeOf returns the home of a log, "" if no node knows one. What a node says about itself counts first: the others may
+// have looked before an election. The caller holds the lock.
+func (t *Front) homeOf(log string) (home string) {
+	for _, node := range t.nodes {
+		switch at := t.here[node].homes[log]; {
+		case at == node:
+			return node
+		case at != "":
+			home = at
+		}
+	}
+	return home
+}
+
+// Homes returns the homes of the logs as the nodes see them, "" for one that no node knows.
+func (t *Front) Homes() map[string]string {
+	t.known.Lock()
+	defer t.known.Unlock()
+	homes := map[string]string{}
+	for _, log := range t.logs() {
+		homes[log] = t.homeOf(log)
+	}
+	return homes
+}
+
+func (t *Front) logs() []string { return slices.Sorted(maps.Keys(t.f.homes)) }
+
+// Errors of [Front.Serve], besides [store.ErrUnknown] and that of the request's context.
+var (
+	// ErrNoNode: no node has taken the request, or the one that had was lost before it had the whole body. Nothing has
+	// been changed, and nothing was sent to the client. That is so with all errors but the next one.
+	ErrNoNode = errors.New("forward: no node with data takes the request")
+	// ErrCut: a part of the answer was sent, and the rest is lost.
+	ErrCut = errBroken
+)
+
+// Serve passes a request on and writes the answer. changes means that it may write to the log of its service, or that
+// the home learns first of what it waits for; repeatable that it has no effect, so that it may go to the next node
+// when one is lost. released ends the wait of a request for a change; it may be nil.
+//
+// A body of at most [MaxBody] bytes is read before the request is passed on. Of a longer one, or of one whose length is
+// not known, and of one for which the client waits for 100 Continue, a part is read when the node asks for it.
+func (t *Front) Serve(w http.ResponseWriter, r *http.Request, service string, changes, repeatable bool,
+	released <-chan struct{}) error {
+	count := t.counts[service]
+	err := t.serve(w, r, service, changes, repeatable, released)
+	switch {
+	case errors.Is(err, ErrNoNode):
+		count[kept].Add(1)
+	case errors.Is(err, store.ErrUnknown):
+		count[unknown].Add(1)
+	default:
+		count[passed].Add(1)
+	}
+	return err
+}
+
+func (t *Front) serve(w http.ResponseWriter, r *http.Request, service string, changes, repeatable bool,
+	released <-chan struct{}) error {
+	var body outgoing
+	switch {
+	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0:
+	case r.ContentLength < 0 || r.ContentLength > MaxBody || r.Header.Get("Expect") != "":
+		body = outgoing{stream: r.Body, length: r.ContentLength}
+	default:
+		content, whole := bodyOf(r)
+		if !whole { // the client has broken it off: the node says what it says to its own clients
+			body = outgoing{stream: r.Body, length: r.ContentLength}
+			break
+		}
+		body.content = content
+	}
+	for _, node := range t.nodesFor(t.f.config.Services[service].Log, changes) {
+		err := t.f.exchange(w, r, node, body, service, released)
+		switch {
+		// Not taken: no part of the body was asked for, since only a node that has taken a request asks.
+		case errors.Is(err, errNotTaken):
+			continue
+		case errors.Is(err, store.ErrUnknown) && repeatable && r.Context().Err() == nil:
+			continue
+		case errors.Is(err, errHalf):
+			return errors.Join(ErrNoNode, err)
+		}
+		return err
+	}
+	return ErrNoNode
+}
+
+// FrontStats are the requests of one service.
+type FrontStats struct {
+	// Passed were answered by a node. Refused found none that took them. Of Unknown the node was lost.
+	Passed, Refused, Unknown uint64
+}
+
+// Stats returns what became of requests, by service.
+func (t *Front) Stats() map[string]FrontStats {
+	all := map[string]FrontStats{}
+	for service, n := range t.counts {
+		all[service] = FrontStats{n[passed].Load(), n[kept].Load(), n[unknown].Load()}
+	}
+	return all
+}

@@ -1,0 +1,327 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
+)
+
+// fronted are a front-end and two nodes, n0 and n1, on three servers. n0 is the home.
+type fronted struct {
+	t       *testing.T
+	cluster *natscluster.Cluster
+	front   *Front
+	nodes   [2]*Forwarder
+	refuses [2]atomic.Bool
+	closed  [2]atomic.Bool
+}
+
+func newFronted(t *testing.T, handlers ...http.HandlerFunc) *fronted {
+	t.Helper()
+	x := &fronted{t: t, cluster: natscluster.Start(t, 3)}
+	const probe = 50 * time.Millisecond
+	for i, h := range handlers {
+		x.nodes[i] = New(Config{
+			Connect:  func() (*nats.Conn, error) { return x.cluster.Conn(t, i), nil },
+			Node:     fmt.Sprint("n", i),
+			Services: map[string]Service{"table": {Log: "tables", Handler: h}},
+			Leader:   func(context.Context, string) (string, error) { return "n0", nil },
+			Mark:     func(ctx context.Context) context.Context { return context.WithValue(ctx, markKey{}, true) },
+			Refuses:  x.refuses[i].Load,
+			Log:      slog.New(slog.DiscardHandler),
+			probe:    probe,
+		})
+		check.OK(t, x.nodes[i].Open())
+		t.Cleanup(func() { x.close(i) })
+	}
+	x.front = NewFront(FrontConfig{Connect: func() (*nats.Conn, error) { return x.cluster.Conn(t, 2), nil },
+		Nodes: []string{"n0", "n1"}, Logs: map[string]string{"table": "tables"}, Log: slog.New(slog.DiscardHandler),
+		probe: probe})
+	check.OK(t, x.front.Open())
+	t.Cleanup(x.front.Close)
+	check.Eventually(t, func() bool {
+		return len(x.front.Serving()) == len(handlers) && x.front.Homes()["tables"] == "n0"
+	}, "the front-end knows the nodes and the home")
+	return x
+}
+
+func (x *fronted) close(i int) {
+	if x.nodes[i] != nil && !x.closed[i].Swap(true) {
+		x.nodes[i].Close()
+	}
+}
+
+// put is a request with a body of a length, -1 for one that is not known.
+func put(body io.Reader, length int64) *http.Request {
+	r := request(http.MethodPut, "")
+	r.Body, r.ContentLength = io.NopCloser(body), length
+	return r
+}
+
+// pattern is a body of n bytes that no reordering leaves the same. It counts what was read.
+type pattern struct {
+	n, at int64
+	read  *atomic.Int64
+}
+
+func (p *pattern) Read(b []byte) (int, error) {
+	if p.at == p.n {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(b)), p.n-p.at))
+	for i := range b[:n] {
+		b[i] = byte((p.at + int64(i)) * 2654435761 >> 16)
+	}
+	p.at += int64(n)
+	if p.read != nil {
+		p.read.Add(int64(n))
+	}
+	return n, nil
+}
+
+func sumOf(t *testing.T, n int64) uint32 {
+	sum := crc32.NewIEEE()
+	check.Must(io.Copy(sum, &pattern{n: n}))(t)
+	return sum.Sum32()
+}
+
+// Bodies of any size reach the home as they are, with and without a length, and at most a few parts of each are under
+// way, whatever the home does.
+func TestFrontStreams(t *testing.T) {
+	t.Parallel()
+	var passed, ahead atomic.Int64 // bytes that clients have sent, and by how much they were ahead of the home
+	x := newFronted(t, func(w http.ResponseWriter, r *http.Request) {
+		sum, buf := crc32.NewIEEE(), make([]byte, 100_000)
+		for {
+			n, err := r.Body.Read(buf)
+			_, _ = sum.Write(buf[:n])
+			if most := passed.Add(-int64(n)); most > ahead.Load() {
+				ahead.Store(most)
+			}
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					t.Errorf("the body ends with %v", err)
+				}
+				break
+			}
+		}
+		fmt.Fprint(w, r.ContentLength, " ", sum.Sum32())
+	})
+	for _, size := range []int64{0, 1, MaxBody, MaxBody + 1, partSize, 3 * partSize, 5<<20 + 7} {
+		for _, length := range []int64{size, -1} {
+			w := httptest.NewRecorder()
+			err := x.front.Serve(w, put(&pattern{n: size, read: &passed}, length), "table", true, false, nil)
+			if want := fmt.Sprint(length, " ", sumOf(t, size)); err != nil || w.Body.String() != want {
+				t.Errorf("%d bytes, length %d: %v, the home has %q, want %q", size, length, err, w.Body, want)
+			}
+		}
+	}
+	// 32 at once: the bound is that of one, 32 times.
+	ahead.Store(0)
+	const uploads, size = 32, 4 << 20
+	want := fmt.Sprint(size, " ", sumOf(t, size))
+	var wait sync.WaitGroup
+	for range uploads {
+		wait.Go(func() {
+			w := httptest.NewRecorder()
+			err := x.front.Serve(w, put(&pattern{n: size, read: &passed}, size), "table", true, false, nil)
+			if err != nil || w.Body.String() != want {
+				t.Errorf("%v, the home has %q", err, w.Body)
+			}
+		})
+	}
+	wait.Wait()
+	if limit := int64(uploads * (uploadWindow + 1) * partSize); ahead.Load() > limit {
+		t.Errorf("clients were %d bytes ahead of the home, want at most %d", ahead.Load(), limit)
+	}
+}
+
+// A body that the home does not want is not read, and a client that breaks its body off breaks it off at the home.
+func TestFrontBodies(t *testing.T) {
+	t.Parallel()
+	got := make(chan error, 1)
+	x := newFronted(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Do") {
+		case "refuse":
+			w.WriteHeader(http.StatusForbidden)
+		case "begin":
+			_, err := io.ReadFull(r.Body, make([]byte, 10))
+			check.OK(t, err)
+			w.WriteHeader(http.StatusConflict)
+		default:
+			_, err := io.Copy(io.Discard, r.Body)
+			got <- err
+		}
+	})
+	for _, length := range []int64{10, MaxBody + 1} {
+		var read atomic.Int64
+		r := put(&pattern{n: length, read: &read}, length)
+		r.Header.Set("Expect", "100-continue")
+		r.Header.Set("Do", "refuse")
+		w := httptest.NewRecorder()
+		check.OK(t, x.front.Serve(w, r, "table", true, false, nil))
+		if w.Code != http.StatusForbidden || read.Load() > 0 {
+			t.Errorf("status %d, and %d bytes of a body that was not wanted were read", w.Code, read.Load())
+		}
+	}
+	var read atomic.Int64
+	r := put(&pattern{n: 1 << 30, read: &read}, 1<<30)
+	r.Header.Set("Do", "begin")
+	w := httptest.NewRecorder()
+	check.OK(t, x.front.Serve(w, r, "table", true, false, nil))
+	if w.Code != http.StatusConflict || read.Load() > (uploadWindow+1)*partSize {
+		t.Errorf("status %d, and %d bytes were read", w.Code, read.Load())
+	}
+	for _, whole := range []int64{10, 1 << 20} { // kept in memory, and streamed
+		broken := io.MultiReader(strings.NewReader("abc"), failing{errors.New("reset")})
+		check.OK(t, x.front.Serve(httptest.NewRecorder(), put(broken, whole), "table", true, false, nil))
+		if err := <-got; !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("of %d bytes: the home sees the end of the body as %v", whole, err)
+		}
+	}
+}
+
+// Where a request goes when nodes refuse, are lost, or are not there.
+func TestFrontChoosesNodes(t *testing.T) {
+	t.Parallel()
+	named := func(name string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprint(w, name, " ", len(body))
+		}
+	}
+	x := newFronted(t, named("n0"), named("n1"))
+	send := func(changes bool, size int64) string {
+		w := httptest.NewRecorder()
+		if err := x.front.Serve(w, put(&pattern{n: size}, size), "table", changes, !changes, nil); err != nil {
+			return err.Error()
+		}
+		return w.Body.String()
+	}
+	for _, size := range []int64{1, MaxBody + 1} {
+		for range 3 {
+			if got, want := send(true, size), fmt.Sprint("n0 ", size); got != want {
+				t.Errorf("a change went to %q, want %q", got, want)
+			}
+		}
+	}
+	reads := []string{send(false, 0), send(false, 0)}
+	if slices.Sort(reads); !slices.Equal(reads, []string{"n0 0", "n1 0"}) {
+		t.Errorf("reads went to %q", reads)
+	}
+	// The home refuses, also before the front-end learns of it.
+	x.refuses[0].Store(true)
+	for _, size := range []int64{1, MaxBody + 1} {
+		if got, want := send(true, size), fmt.Sprint("n1 ", size); got != want {
+			t.Errorf("a change went to %q, want %q", got, want)
+		}
+	}
+	check.Eventually(t, func() bool { return slices.Equal(x.front.nodesFor("tables", true), []string{"n1"}) },
+		"the front-end knows that the home refuses")
+	x.refuses[0].Store(false)
+	x.close(0)
+	if got := send(true, 1); got != "n1 1" {
+		t.Errorf("a change went to %q", got)
+	}
+	x.close(1)
+	check.Eventually(t, func() bool { return len(x.front.Serving()) == 0 }, "no node serves")
+	if err := x.front.Serve(httptest.NewRecorder(), put(&pattern{n: 1}, 1), "table", true, false, nil); !errors.Is(err,
+		ErrNoNode) {
+		t.Errorf("without a node: %v", err)
+	}
+	if s := x.front.Stats()["table"]; s.Refused != 1 || s.Unknown != 0 || s.Passed < 10 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// A home that is lost in the middle: before it has the whole body it has changed nothing; afterwards, and where the end
+// is not known, the outcome is unknown. What has no effect is asked of the next node.
+func TestFrontLosesTheHome(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{}, 4)
+	end := make(chan struct{})
+	x := newFronted(t, func(_ http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Do") {
+		case "all":
+			_, _ = io.Copy(io.Discard, r.Body)
+		case "begin":
+			_, _ = io.ReadFull(r.Body, make([]byte, 10))
+		}
+		begun <- struct{}{}
+		<-end
+	}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "n1") })
+	var wait sync.WaitGroup
+	type attempt struct {
+		do         string
+		length     int64
+		repeatable bool
+		want       error
+	}
+	attempts := []attempt{{"begin", 1 << 30, false, ErrNoNode}, {"begin", -1, false, store.ErrUnknown},
+		{"all", 1 << 20, false, store.ErrUnknown}, {"", 0, true, nil}}
+	for _, a := range attempts {
+		wait.Go(func() {
+			size := a.length
+			if size < 0 {
+				size = 1 << 30
+			}
+			r := put(&pattern{n: size}, a.length)
+			r.Header.Set("Do", a.do)
+			w := httptest.NewRecorder()
+			// As a change: so the home gets it first.
+			err := x.front.Serve(w, r, "table", true, a.repeatable, nil)
+			if !errors.Is(err, a.want) || a.want == nil && w.Body.String() != "n1" {
+				t.Errorf("%+v: %v, %q", a, err, w.Body)
+			}
+		})
+	}
+	for range attempts {
+		<-begun
+	}
+	x.cluster.Stop(0)
+	wait.Wait()
+	close(end)
+}
+
+// A home that waits for a body does not wait for a front-end that is gone.
+func TestFrontIsLost(t *testing.T) {
+	t.Parallel()
+	begun, got := make(chan struct{}), make(chan error, 1)
+	x := newFronted(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadFull(r.Body, make([]byte, 1))
+		close(begun)
+		_, err := io.Copy(io.Discard, r.Body)
+		got <- err
+	})
+	blocked, release := io.Pipe()
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		_ = x.front.Serve(httptest.NewRecorder(), put(io.MultiReader(bytes.NewReader(make([]byte, partSize)), blocked),
+			1<<20), "table", true, false, nil)
+	})
+	<-begun
+	x.cluster.Stop(2)
+	if err := <-got; err == nil {
+		t.Error("the body is whole")
+	}
+	check.OK(t, release.Close())
+	wait.Wait()
+}

@@ -1,0 +1,318 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/server/accounts"
+	"github.com/lazuli-storage/lazuli/internal/server/archive"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// Front is a running front-end of a cluster: a process without data that passes all requests to the nodes with data.
+// Its methods are safe for concurrent use.
+type Front struct {
+	config    Config
+	listeners listeners
+	limit     *httpserver.Limiter
+	node      *cluster.Front
+	forward   *forward.Front // nil until the front-end knows its cluster; guarded by opened
+
+	opened  chan struct{} // closed when forward is set
+	stopped chan struct{} // closed when Stop begins
+	stop    sync.Once
+	unserve func(context.Context)
+}
+
+// ErrFront is the error of what needs the state of a node with data.
+var ErrFront = errors.New("this process is a front-end, which has no data: ask a node with data")
+
+// StartFront listens, and returns when the front-end knows its cluster; Config.Cluster.Front is set. Until then
+// requests are answered 503, as they are while no node serves. Of Config it uses the addresses, limits, TLS, Cluster,
+// Waiting, Log and Metrics. ctx bounds the wait for a node.
+func StartFront(ctx context.Context, c Config) (_ *Front, err error) {
+	c.InMemory, c.Location = true, ""
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	s := &Front{config: c, limit: httpserver.NewLimiter(c.MaxRequests), opened: make(chan struct{}),
+		stopped: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			_ = s.Stop(context.Background())
+		}
+	}()
+	if s.listeners, err = listenAll(c); err != nil {
+		return nil, err
+	}
+	// Before the nodes are known: clients are answered 503 meanwhile, not left waiting for a connection.
+	for _, srv := range s.listeners {
+		srv.serve(s.handler(srv.service), c)
+	}
+	peers := *c.Cluster
+	peers.Log = c.Log
+	if s.node, err = cluster.StartFront(ctx, peers, c.Waiting); err != nil {
+		return nil, err
+	}
+	logs := map[string]string{}
+	for svc, log := range logOf {
+		logs[svc.String()] = log
+	}
+	s.forward = forward.NewFront(forward.FrontConfig{Connect: s.node.ForwardConn, Nodes: s.node.Nodes(), Logs: logs,
+		Log: c.Log})
+	if err := s.forward.Open(); err != nil {
+		s.forward = nil
+		return nil, err
+	}
+	close(s.opened) // from here on requests are passed on
+	if err := s.node.Answer(s.report); err != nil {
+		return nil, err
+	}
+	if c.Metrics != nil {
+		c.Metrics.MustRegister(frontMetrics{s})
+	}
+	s.unserve = inproc.Serve(s.Transport().Handlers)
+	return s, nil
+}
+
+// handler passes the requests of a service on.
+func (s *Front) handler(svc wire.Service) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.limit.Enter() {
+			fail(w, r, wire.ErrServerBusy)
+			return
+		}
+		defer s.limit.Leave()
+		select {
+		case <-s.opened:
+		default:
+			fail(w, r, wire.ErrServerBusy.WithMessage(
+				"The server waits for the nodes of its cluster. Please retry your request."))
+			return
+		}
+		wait := func() { s.pass(w, r, svc) }
+		if r.Header.Get(longpoll.WaitHeader) != "" {
+			s.limit.Outside(wait)
+			return
+		}
+		wait()
+	})
+}
+
+// pass passes a request on, and answers it if no node has.
+func (s *Front) pass(w http.ResponseWriter, r *http.Request, svc wire.Service) {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+	// Messages that are read become invisible. A wait ends soonest where the change arrives first.
+	waits := r.Header.Get(longpoll.WaitHeader) != "" || r.Header.Get(longpoll.ReleaseHeader) != ""
+	changes := !reads || svc == wire.Queue || waits && svc == wire.Table
+	var released <-chan struct{}
+	if waits {
+		released = s.stopped
+	}
+	err := s.forward.Serve(w, r, svc.String(), changes, reads && svc != wire.Queue, released)
+	switch {
+	case err == nil:
+	case errors.Is(err, forward.ErrNoNode):
+		fail(w, r, wire.ErrServerBusy.WithMessage(
+			"No node of the cluster takes the request. Please retry your request."))
+	case errors.Is(err, store.ErrUnknown) && svc == wire.Queue:
+		fail(w, r, wire.ErrServerBusy) // as a node with data answers
+	case errors.Is(err, store.ErrUnknown):
+		fail(w, r, wire.ErrOperationTimedOut.WithMessage(
+			"The node that had the request was lost. The operation may or may not have been completed."))
+	case r.Context().Err() != nil: // the client is gone
+	default:
+		panic(http.ErrAbortHandler) // the rest of the answer is lost, and the client must see that
+	}
+}
+
+// report is what this front-end says to the nodes.
+func (s *Front) report() cluster.FrontReport {
+	r := cluster.FrontReport{Serving: s.forward.Serving()}
+	if err := s.Ready(); err != nil {
+		r.NotReady = err.Error()
+	}
+	return r
+}
+
+// Ready returns nil while nodes take requests, otherwise the reason why they do not.
+func (s *Front) Ready() error {
+	select {
+	case <-s.stopped:
+		return errors.New("stopping")
+	default:
+	}
+	if len(s.forward.Serving()) > 0 {
+		return nil
+	}
+	if connected := s.node.Connected(); len(connected) > 0 {
+		return fmt.Errorf("no node with data serves; connected: %s", strings.Join(connected, ", "))
+	}
+	return errors.New("no node with data is connected; lazuli cluster status has the reasons")
+}
+
+// Complete is Ready: a front-end has no copies.
+func (s *Front) Complete(context.Context) error { return s.Ready() }
+
+// Stop waits for requests under way until ctx is done, and ends them. Another call does nothing.
+func (s *Front) Stop(ctx context.Context) error {
+	s.stop.Do(func() {
+		close(s.stopped)
+		var wait sync.WaitGroup
+		wait.Go(func() { s.listeners.shutdownAll(ctx) })
+		if s.unserve != nil {
+			wait.Go(func() { s.unserve(ctx) })
+		}
+		wait.Wait()
+		if s.forward != nil {
+			s.forward.Close()
+		}
+		if s.node != nil {
+			s.node.Close()
+		}
+	})
+	return nil
+}
+
+// Addr returns the address that a service listens on, host:port; "" for a service that does not listen.
+func (s *Front) Addr(svc wire.Service) string { return s.listeners.addressOf(svc) }
+
+// URL returns an account's endpoint of a service; see [Server.URL].
+func (s *Front) URL(svc wire.Service, account string) string {
+	return s.listeners.endpointOf(svc, account, s.config.TLS != nil)
+}
+
+// Path is "": there is no data folder.
+func (s *Front) Path() string { return "" }
+
+// Shards is 0.
+func (s *Front) Shards() int { return 0 }
+
+// Transport carries requests to the services inside the process, at the addresses of [Front.URL].
+func (s *Front) Transport() *inproc.Transport {
+	t := &inproc.Transport{Handlers: make(map[string]http.Handler)}
+	for _, srv := range s.listeners {
+		if u, err := url.Parse(s.URL(srv.service, "")); err == nil {
+			t.Handlers[u.Host] = s.handler(srv.service)
+		}
+	}
+	return t
+}
+
+// InProcess refuses all requests: those without a credential are for a server that has the state.
+func (s *Front) InProcess() http.RoundTripper { return refusing{} }
+
+// InProcessURL returns an endpoint for InProcess.
+func (s *Front) InProcessURL(svc wire.Service, account string) string {
+	return "http://" + hosts[svc] + "/" + account
+}
+
+type refusing struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, ErrFront }
+
+// The rest of what a running server has needs state.
+
+// Faults returns nil: rules are those of nodes with data.
+func (s *Front) Faults() *faultrule.Set { return nil }
+
+// AccountManager returns nil: accounts are added at a node with data.
+func (s *Front) AccountManager() *accounts.Manager { return nil }
+
+// Events returns nil.
+func (s *Front) Events() *events.Manager { return nil }
+
+// EventsElsewhere returns [ErrFront].
+func (s *Front) EventsElsewhere() error { return ErrFront }
+
+// ClockChanged does nothing.
+func (s *Front) ClockChanged() {}
+
+// Reset fails with [ErrFront], as do the other operations on the whole state.
+func (s *Front) Reset(context.Context, Scope) (map[wire.Service]int, error) { return nil, ErrFront }
+
+// Save fails with [ErrFront].
+func (s *Front) Save(context.Context, string, bool) error { return ErrFront }
+
+// Restore fails with [ErrFront].
+func (s *Front) Restore(context.Context, string) error { return ErrFront }
+
+// Snapshots fails with [ErrFront].
+func (s *Front) Snapshots() ([]datadir.Snapshot, error) { return nil, ErrFront }
+
+// RemoveSnapshot fails with [ErrFront].
+func (s *Front) RemoveSnapshot(string) error { return ErrFront }
+
+// Moment fails with [ErrFront].
+func (s *Front) Moment(context.Context) (*Moment, error) { return nil, ErrFront }
+
+// HeldMoment fails with [ErrFront].
+func (s *Front) HeldMoment(context.Context) (*Moment, error) { return nil, ErrFront }
+
+// Promoted returns nil: a front-end is no standby.
+func (s *Front) Promoted() <-chan struct{} { return nil }
+
+// StandbyStatus fails with [ErrFront].
+func (s *Front) StandbyStatus() (archive.Status, error) { return archive.Status{}, ErrFront }
+
+// Promote fails with [ErrFront].
+func (s *Front) Promote(context.Context, bool) (Promotion, error) { return Promotion{}, ErrFront }
+
+// SnapshotLogs fails with [ErrFront].
+func (s *Front) SnapshotLogs(context.Context) (map[string]LogReport, error) { return nil, ErrFront }
+
+// RemoveNode fails with [ErrFront].
+func (s *Front) RemoveNode(context.Context, string) error { return ErrFront }
+
+// UpgradeCluster fails with [ErrFront].
+func (s *Front) UpgradeCluster(context.Context, bool) (*cluster.Upgrade, error) { return nil, ErrFront }
+
+// ClusterStatus returns the state of the cluster as a node with data sees it.
+func (s *Front) ClusterStatus(ctx context.Context) (*cluster.Status, error) {
+	return s.node.Status(ctx)
+}
+
+// frontMetrics are the metrics of a front-end.
+type frontMetrics struct{ front *Front }
+
+var (
+	frontRequests = prometheus.NewDesc("lazuli_front_requests_total",
+		"Requests of clients of this front-end. Result passed: a node with data has answered. Refused: no node has taken "+
+			"them, and they were answered 503. Unknown: the node was lost, and it is not known what the request has changed.",
+		[]string{"service", "result"}, nil)
+	frontServing = prometheus.NewDesc("lazuli_front_serving_nodes",
+		"Nodes with data to which this front-end passes requests.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m frontMetrics) Describe(out chan<- *prometheus.Desc) {
+	out <- frontRequests
+	out <- frontServing
+}
+
+// Collect implements prometheus.Collector.
+func (m frontMetrics) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(frontServing, prometheus.GaugeValue, float64(len(m.front.forward.Serving())))
+	for service, n := range m.front.forward.Stats() {
+		for result, value := range map[string]uint64{"passed": n.Passed, "refused": n.Refused, "unknown": n.Unknown} {
+			out <- prometheus.MustNewConstMetric(frontRequests, prometheus.CounterValue, float64(value), service, result)
+		}
+	}
+}
