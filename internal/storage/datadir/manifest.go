@@ -88,7 +88,8 @@ func readManifest(path string) (*manifest, error) {
 		return nil, fmt.Errorf("%w: %v", ErrManifest, err)
 	case errors.Is(err, sumfile.ErrVersion):
 		return nil, fmt.Errorf("%w: %s: %v; use the newer release, or choose another folder with --location; to go back to "+
-			"this release, restore the backup that was made before the upgrade: lazuli restore PLACE FOLDER", ErrFormat, path, err)
+			"this release, restore the backup that was made before the upgrade: lazuli restore PLACE FOLDER",
+			ErrFormat, path, err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read the data folder's manifest: %w", err)
 	}
