@@ -176,7 +176,7 @@ func (a *Archive) claim(ctx context.Context) error {
 		case err != nil:
 			return err
 		case o.Server != a.server && o.Server != "":
-			return a.lose(&o)
+			return o.refusal(a.o.Place)
 		case o.Server != a.server || o.Lease != a.lease():
 			// A server that changes its lease takes another epoch: who would take the place from it reads the lease of the
 			// epoch that it ends.
@@ -201,11 +201,10 @@ func (a *Archive) claim(ctx context.Context) error {
 	}
 }
 
-// lose notes that the place belongs to another server.
-func (a *Archive) lose(o *Owner) error {
-	err := o.refusal(a.o.Place)
+// lose notes that the place belongs to another server, as an error says, and returns that.
+func (a *Archive) lose(err error) error {
 	if a.lost.CompareAndSwap(nil, &err) {
-		a.o.Log.Error("the archive was taken from this server: it writes nothing to it any more", "err", err)
+		a.o.Log.Error("the archive belongs to another server: this one writes nothing to it any more", "err", err)
 	}
 	return err
 }
@@ -225,15 +224,19 @@ func (a *Archive) look(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return a.lose(&o)
+	return a.lose(o.refusal(a.o.Place))
 }
 
 // own makes sure that the place belongs to this server. The caller holds cutting.
 func (a *Archive) own(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
-	if a.epoch.Load() == 0 {
-		return a.claim(ctx)
+	if a.epoch.Load() == 0 { // the place did not answer at the start
+		err := a.claim(ctx)
+		if errors.Is(err, ErrOwned) {
+			return a.lose(err)
+		}
+		return err
 	}
 	return a.look(ctx)
 }
