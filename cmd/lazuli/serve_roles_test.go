@@ -90,7 +90,7 @@ func TestServeRolesMistakes(t *testing.T) {
 	for args, says := range map[string]string{
 		"--roles|sweep":                                                      "large-entity",
 		"--roles|archive|--roles-account|nobody":                             "nobody",
-		"--roles-account|devstoreaccount1":                                   "set roles",
+		"--roles-account|devstoreaccount1":                                   "roles-account needs the option roles",
 		"--roles|archive|--archive-to|tape:x":                                "table:NAME",
 		"--roles|log-storage|--log-storage-slot|7m":                          "log-storage-slot",
 		"--roles|search-index":                                               "search-index-fields is missing",

@@ -61,6 +61,7 @@ func (f *fake) URL(svc wire.Service, account string) string {
 	return "http://127.0.0.1:1/" + account + "?" + svc.String()
 }
 func (f *fake) Path() string            { return "/somewhere" }
+func (f *fake) Shards() int             { return 1 }
 func (f *fake) Events() *events.Manager { return nil }
 
 func (f *fake) EventsElsewhere() error { return nil }

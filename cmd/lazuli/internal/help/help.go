@@ -23,8 +23,8 @@ var VerbGroups = []struct {
 	{"Serve", []string{"serve", "open", "health", "top", "trace"}},
 	{"Data", []string{"blob", "queue", "table", "sas", "logs", "find", "search"}},
 	{"Workers", []string{"worker", "workers", "func", "durable", "jobs", "schedule"}},
-	{"Administration", []string{"config", "account", "cert", "cluster", "backup", "restore", "export", "import", "fsck",
-		"compact", "version", "completion", "help"}},
+	{"Administration", []string{"config", "account", "cert", "cluster", "backup", "restore", "standby", "export", "import",
+		"fsck", "compact", "version", "completion", "help"}},
 	{"Tests", []string{"fault", "event", "demo", "bench"}},
 }
 
