@@ -758,3 +758,12 @@ func (c *coverage) lacking(from, to int64) int64 {
 	}
 	return n
 }
+
+// spans returns the ranges.
+func (c *coverage) spans() []Range {
+	list := make([]Range, len(c.ranges))
+	for i, r := range c.ranges {
+		list[i] = Range{r.from, r.to}
+	}
+	return list
+}

@@ -3,8 +3,12 @@ package extent
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // finishExtract closes the folder of a server alone into which records were put, after err.
@@ -16,6 +20,20 @@ func (s *Store) finishExtract(err error) error {
 		return fmt.Errorf("extent: extract: %w", err)
 	}
 	return NameCopies(s.dir, s.opts.FS)
+}
+
+// NameCopies makes the folder of a standby that of a server alone. It may be called again after a crash.
+func NameCopies(dir string, fsys disk.FS) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if name, copied := strings.CutSuffix(e.Name(), copySuffix); copied {
+			err = errors.Join(err, fsys.Rename(filepath.Join(dir, e.Name()), filepath.Join(dir, name+openSuffix)))
+		}
+	}
+	if err = errors.Join(err, fsys.SyncDir(dir)); err != nil {
+		return err
+	}
+	return writeList(fsys, dir)
 }
 
 // recordFromAny returns the record that contains x, of this node or of another one.

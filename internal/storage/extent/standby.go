@@ -1,13 +1,6 @@
 package extent
 
-import (
-	"errors"
-	"os"
-	"path/filepath"
-	"strings"
-
-	"github.com/lazuli-storage/lazuli/internal/storage/disk"
-)
+import "errors"
 
 // The folder of a standby has its extents as copies with holes: it receives them piece by piece, in no order that it
 // could rely on, while a Store with Options.ReadOnly reads what is there.
@@ -26,7 +19,7 @@ func Extend(dir string, o Options, have map[uint64][]Range,
 	}
 	if err = errors.Join(contents(s.PutRecords), s.SyncAllPuts()); err == nil {
 		for id, e := range s.extents {
-			have[id] = e.coverage.list()
+			have[id] = e.coverage.spans()
 		}
 	}
 	return errors.Join(err, s.Close())
@@ -48,15 +41,6 @@ func openStandby(dir string, o Options, have map[uint64][]Range) (*Store, error)
 	return s, nil
 }
 
-// list returns the ranges.
-func (c *coverage) list() []Range {
-	list := make([]Range, len(c.ranges))
-	for i, r := range c.ranges {
-		list[i] = Range{r.from, r.to}
-	}
-	return list
-}
-
 // FillCopies writes records of zeros between the ranges that the extents of a standby have, as [Restore] does. It may
 // be called again after a crash, until NameCopies was called.
 func FillCopies(dir string, o Options, have map[uint64][]Range) error {
@@ -65,18 +49,4 @@ func FillCopies(dir string, o Options, have map[uint64][]Range) error {
 		return err
 	}
 	return errors.Join(s.fillGaps(), s.SyncAllPuts(), s.Close())
-}
-
-// NameCopies makes the folder of a standby that of a server alone. It may be called again after a crash.
-func NameCopies(dir string, fsys disk.FS) error {
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		if name, copied := strings.CutSuffix(e.Name(), copySuffix); copied {
-			err = errors.Join(err, fsys.Rename(filepath.Join(dir, e.Name()), filepath.Join(dir, name+openSuffix)))
-		}
-	}
-	if err = errors.Join(err, fsys.SyncDir(dir)); err != nil {
-		return err
-	}
-	return writeList(fsys, dir)
 }
