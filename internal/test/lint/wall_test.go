@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -72,23 +73,29 @@ func checkNames(t *testing.T, name string, pkg *types.Package) {
 	}
 }
 
-// exportData builds the packages and returns the files of their exported types, by import path.
+// exportData returns the files of the packages' exported types, by import path.
 func exportData(t *testing.T) map[string]string {
 	t.Helper()
+	files, err := exported()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// exported builds the packages, once for all tests.
+var exported = sync.OnceValues(func() (map[string]string, error) {
 	cmd := exec.Command("go", "list", "-deps", "-export", "-f", "{{.ImportPath}} {{.Export}}", "./...")
 	cmd.Dir = top
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
 		files[path] = file
 	}
-	return files
-}
+	return files, err
+})
 
 // leaks returns the exported names of a package, its types' fields and methods included, that have an internal type in
 // their signature, each with the types.
