@@ -17,5 +17,8 @@ func ClusterMetrics() (list []string) {
 	return list
 }
 
+// FrontMetrics returns the metrics of a front-end, which can only be described.
+func FrontMetrics() prometheus.Collector { return frontMetrics{} }
+
 // IncompleteNode returns the reason that [Server.Complete] gives for a node.
 var IncompleteNode = incompleteNode

@@ -71,6 +71,7 @@ func everyMetric(t *testing.T) described {
 	for _, d := range server.ClusterMetrics() {
 		all.add(d)
 	}
+	all.MustRegister(server.FrontMetrics())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	(&backup.Schedule{Metrics: all}).Run(ctx)

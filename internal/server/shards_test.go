@@ -212,7 +212,7 @@ func TestCopiesBetweenShards(t *testing.T) {
 			s, tenants := startShards(t, Config{Location: t.TempDir(), Shards: 4, Relaxed: true})
 			source, target := apart(t, s)
 			if shards == 1 { // the same accounts in one shard
-				s, tenants = startShards(t, Config{Location: t.TempDir(), Relaxed: true})
+				_, tenants = startShards(t, Config{Location: t.TempDir(), Relaxed: true})
 			}
 			content := bytes.Repeat([]byte("a sentence. "), 10_000)
 			ctx := t.Context()

@@ -84,7 +84,6 @@ type Follower struct {
 	server   string
 	state    follow
 	have     map[uint64][]extent.Range // ranges of the extents
-	end      int64                     // up to when the head says that nothing follows the fetched segments
 	advanced time.Time                 // when the last segment was fetched
 
 	mu     sync.Mutex // guards what follows
