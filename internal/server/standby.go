@@ -101,7 +101,7 @@ func (s *Server) follow(ctx context.Context) {
 		case <-tick.C:
 			s.standby.turn.Lock()
 			if s.isStandby() {
-				_ = s.stepStandby(ctx, applyWait) // Status has it
+				_ = s.stepStandby(ctx, applyWait) // Status reports the error
 			}
 			s.standby.turn.Unlock()
 		}

@@ -22,7 +22,7 @@ type Services struct {
 	Events func() *events.Manager
 }
 
-// Data is what has the data of an account.
+// Data are the services that store the data of an account.
 type Data struct {
 	// Records are those of the database with the containers of the account. That of the account itself is in shard 0.
 	Records blob.AccountTable

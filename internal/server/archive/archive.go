@@ -394,7 +394,7 @@ func (a *Archive) Next() *backup.LogPosition {
 	if s.Timeline == "" {
 		return nil
 	}
-	// What is in the spool by then was committed, so the moment has it.
+	// Changes that are in the spool by then were committed, so the moment includes them.
 	return &backup.LogPosition{Timeline: s.Timeline, Segment: s.Next, From: time.Unix(0, a.settled()).UTC()}
 }
 

@@ -90,7 +90,7 @@ type Follower struct {
 	status Status
 }
 
-// Status is what a Follower has.
+// Status is the progress of a Follower.
 type Status struct {
 	// Timeline and Base are where the files come from, Until the moment of their state: it is zero before the first.
 	Timeline string    `json:"timeline"`

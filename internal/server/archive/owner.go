@@ -154,7 +154,8 @@ func (a *Archive) lease() time.Duration {
 	return 0
 }
 
-// claim takes the place for this server, or finds that it has it. The caller holds cutting, or is alone. Errors:
+// claim takes the place for this server, or finds that this server owns it already. The caller holds cutting, or is
+// alone. Errors:
 // ErrOwned, backup.ErrNotPlace, those of the place.
 func (a *Archive) claim(ctx context.Context) error {
 	err := backup.Prepare(ctx, a.o.Place)

@@ -58,7 +58,7 @@ type Manifest struct {
 	New   int64 `json:"new"`
 }
 
-// Part is what a backup has of a shard.
+// Part is the part of a backup that belongs to one shard.
 type Part struct {
 	// Databases are the pieces of the databases, in order, by their names.
 	Databases map[string][]Piece `json:"databases"`

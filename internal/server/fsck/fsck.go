@@ -122,7 +122,7 @@ type check struct {
 	// lostLast has what the last repair of a database lost.
 	lostLast []store.Loss
 
-	// counted is what the last look at the records of queues has counted.
+	// counted is the result of the last count of the records of queues.
 	counted Queues
 
 	report Report

@@ -27,7 +27,7 @@ import (
 const HoldLease = time.Second
 
 // holdKey is the key of the attachment that makes a record a hold. Its value is the number of the hold, 8 bytes,
-// little-endian. A release that does not know it refuses a log that has it.
+// little-endian. A release that does not know the key refuses a log with it.
 const holdKey = "\x00hold"
 
 // holds are those that this node has applied, and that were not released.

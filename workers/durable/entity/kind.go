@@ -36,7 +36,7 @@ func Operation[S, In, Out any](e *Kind[S], name string,
 	f func(ctx *Context, state *S, in In) (Out, error)) *Kind[S] {
 	key := strings.ToLower(name)
 	if e.operations[key] != nil || f == nil {
-		panic(fmt.Sprintf("entity: the operation %q is nil, or the entity has it already", name))
+		panic(fmt.Sprintf("entity: the operation %q is nil, or was added before", name))
 	}
 	if e.operations == nil {
 		e.operations = map[string]func(*Context, *S, *string) (any, error){}
