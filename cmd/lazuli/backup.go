@@ -187,7 +187,7 @@ type backupRow struct {
 	Removed []string `json:"removed,omitempty"`
 	// Incomplete are older backups that lack pieces.
 	Incomplete []string `json:"incomplete,omitempty"`
-	// HeldSeconds is how long writes waited, with --hold-writes on a cluster.
+	// HeldSeconds is the time that writes waited, with --hold-writes on a cluster.
 	HeldSeconds float64 `json:"held_seconds,omitempty"`
 	Seconds     float64 `json:"seconds"`
 }

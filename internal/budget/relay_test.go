@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// turnsUntilRead runs next again and again on the only processor, with work before each, and returns how often until a
-// goroutine has run for which a pipe has had something from the beginning.
+// turnsUntilRead calls next in a loop on the only processor, with some work before each call. It returns the number of
+// calls until a goroutine has run whose pipe could be read from the beginning.
 func turnsUntilRead(t *testing.T, next func()) (turns int64) {
 	t.Helper()
 	in, out, err := os.Pipe()

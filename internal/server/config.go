@@ -175,5 +175,6 @@ func (c *Config) checkShards() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone with a data folder", what, ErrOneShard)
+	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone with a data folder", what,
+		ErrOneShard)
 }

@@ -142,7 +142,7 @@ func (s *Front) pass(w http.ResponseWriter, r *http.Request, svc wire.Service) {
 	}
 }
 
-// report is what this front-end says to the nodes.
+// report returns the status that this front-end sends to the nodes.
 func (s *Front) report() cluster.FrontReport {
 	r := cluster.FrontReport{Serving: s.forward.Serving()}
 	if err := s.Ready(); err != nil {

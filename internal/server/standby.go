@@ -160,7 +160,7 @@ func (s *Server) install(ctx context.Context, wait time.Duration, change func() 
 	return s.open(context.Background())
 }
 
-// Promotion is what [Server.Promote] did.
+// Promotion is the result of [Server.Promote].
 type Promotion struct {
 	// Until is the moment up to which the server has every write that the other one has acknowledged. It may have later
 	// ones.

@@ -89,7 +89,7 @@ type Call struct {
 	// Attempt is 1 for the first.
 	Attempt int32     `json:"attempt"`
 	Began   time.Time `json:"began"`
-	// Seconds is how long it took.
+	// Seconds is the duration of the call.
 	Seconds float64 `json:"seconds"`
 	// Outcome is Succeeded, Failed, Snoozed or Cancelled.
 	Outcome string `json:"outcome"`

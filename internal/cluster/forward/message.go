@@ -239,7 +239,7 @@ func (p *parser) answer() (a answer, err error) {
 	return a, p.err
 }
 
-// here is what a node says to a front-end.
+// here is a node's report to a front-end.
 type here struct {
 	reads, writes bool
 	homes         map[string]string // by log

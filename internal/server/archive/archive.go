@@ -23,7 +23,7 @@ import (
 
 // Options configure [New].
 type Options struct {
-	// Place is where the archive is. It belongs to one server.
+	// Place holds the archive. It belongs to one server.
 	Place backup.Place
 	// Every is the interval of segments; 0 is 10 seconds.
 	Every time.Duration

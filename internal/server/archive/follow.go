@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
@@ -142,16 +143,13 @@ func NewFollower(o FollowOptions) *Follower {
 	}
 	if o.Sleep == nil {
 		o.Sleep = func(ctx context.Context, d time.Duration) error {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(d):
-				return nil
-			}
+			schedule.Sleep(ctx, nil, d)
+			return ctx.Err()
 		}
 	}
 	f := &Follower{o: o}
 	if o.Metrics != nil {
+		// Both read Status, which may be called beside Step and Install.
 		o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "lazuli_standby_lag_seconds",
 			Help: "Age of the moment whose state the standby serves; 0 before the first, and once it was promoted."},
 			func() float64 {

@@ -57,8 +57,8 @@ var groups = []group{
 				return oneOf(s, string(Sync), string(Relaxed))
 			},
 			get: func(c *Config) string { return string(c.Durability) }},
-		number("shards", "Number of parts of a new data folder that serve different accounts independently of each other, up to "+
-			"64; it is fixed when the folder is made. 0 is what the folder has, and one for a new folder", 0, shardmap.Max,
+		number("shards", "Number of parts of a new data folder that serve different accounts independently of each other, "+
+			"up to 64; it is fixed when the folder is made. 0 is what the folder has, and one for a new folder", 0, shardmap.Max,
 			func(c *Config) *int { return &c.Shards }),
 	}},
 	{"Listeners", []option{

@@ -41,7 +41,7 @@ func (c *check) contents(problems []datadir.Problem) error {
 	for _, p := range problems {
 		c.found(Warning, p.File, "%s", p.What)
 		c.shortLogs = append(c.shortLogs, p.File)
-		c.of = c.shardOf(p.File) // whose files are set aside
+		c.of = c.shardOf(p.File) // setAside works on the files of this shard
 		path := filepath.Join(c.dir.Path(), p.File)
 		switch other := swapped[p.File]; {
 		case other != "" && swapped[other] == p.File:

@@ -247,8 +247,8 @@ func (c *check) tables() error {
 	problem := func(f tablestate.Finding) { c.found(Error, f.Where, "%s", f.Problem) }
 	// A checkpoint is written a chunk at a time: of one that was interrupted, records may lack what they refer to.
 	if c.isView(c.of.Tables()) && db.Unfinished() {
-		c.found(Note, c.of.Name("tables.db"), "a checkpoint was interrupted: the node applies the changes again that it gets from the "+
-			"other nodes; whether records fit to each other was not checked")
+		c.found(Note, c.of.Name("tables.db"), "a checkpoint was interrupted: the node applies the changes again that it "+
+			"gets from the other nodes; whether records fit to each other was not checked")
 		problem = func(tablestate.Finding) {}
 	}
 	n, err := tablestate.Check(db, tablestate.Values{Properties: properties.Check, Policies: properties.CheckPolicies},
@@ -440,8 +440,8 @@ func (c *check) queueRecords(db *store.DB, report func(error)) error {
 	return nil
 }
 
-// logName names the log of the shard's queues for people: the path in the data folder of what has it. With one shard
-// that is all that JetStream has.
+// logName names the log of the shard's queues for people, by its path in the data folder: that of its stream, or with
+// one shard that of the whole JetStream folder.
 func (c *check) logName() string {
 	if c.dir.Shards() == 1 {
 		return "queues"

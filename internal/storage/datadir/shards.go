@@ -119,8 +119,8 @@ type ShardsError struct {
 // Error says what works.
 func (e *ShardsError) Error() string {
 	if e.Want == 1 {
-		return fmt.Sprintf("data folder %s has %d shards: give --shards %[2]d to a server; other commands that use one folder "+
-			"as a whole need a folder with one shard", e.Path, e.Have)
+		return fmt.Sprintf("data folder %s has %d shards: give --shards %[2]d to a server; other commands that use one "+
+			"folder as a whole need a folder with one shard", e.Path, e.Have)
 	}
 	return fmt.Sprintf("data folder %s has %d shards, not %d: the number is fixed when the folder is made; use --shards "+
 		"%[2]d, or a new folder", e.Path, e.Have, e.Want)

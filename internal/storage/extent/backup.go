@@ -74,10 +74,8 @@ func (s *Store) Backup(ctx context.Context, refs func(yield func(Ref) bool) erro
 		return cmp.Or(cmp.Compare(a.Extent, b.Extent), cmp.Compare(a.Number, b.Number))
 	})
 	for _, w := range windows {
-		c := Content{Window: w}
-		for _, r := range live[w].ranges {
-			c.Ranges = append(c.Ranges, Range{r.from, r.to})
-		}
+		c := Content{Window: w, Ranges: live[w].spans()}
+		// What the backup has already is read neither from this disk nor from another node.
 		if have := held(w); covers(have, c.Ranges) {
 			c.Ranges = have
 		} else if c.Records, err = s.records(w.Extent, c.Ranges); err != nil {

@@ -49,9 +49,8 @@ first. There is a line for each time without a gap, and MISSING names a segment 
 		if err != nil {
 			return err
 		}
-		// As with lazuli backup ls: a mistyped path must not look like an empty place.
-		if exists, err := place.Exists(cmd.Context()); err != nil || !exists {
-			return cmp.Or(err, fmt.Errorf("%s does not exist; a server with --archive creates it", place))
+		if err := mustExist(cmd.Context(), place); err != nil {
+			return err
 		}
 		out := begin("FROM", "UNTIL", "BASES", "SEGMENTS", "MISSING").Or(
 			"%s has no archive yet; a server with --archive makes one", place)
@@ -64,6 +63,16 @@ first. There is a line for each time without a gap, and MISSING names a segment 
 		return out.End(nil)
 	}
 	return cmd
+}
+
+// mustExist returns why a place cannot hold an archive. As with lazuli backup ls, a mistyped path must not look like an
+// empty place.
+func mustExist(ctx context.Context, place backup.Place) error {
+	exists, err := place.Exists(ctx)
+	if err == nil && !exists {
+		err = fmt.Errorf("%s does not exist; a server with --archive creates it", place)
+	}
+	return err
 }
 
 // newRelease makes `lazuli backup log release`.
@@ -84,8 +93,8 @@ writes 10 seconds later, and its next start is refused.
 		if err != nil {
 			return err
 		}
-		if exists, err := place.Exists(cmd.Context()); err != nil || !exists {
-			return cmp.Or(err, fmt.Errorf("%s does not exist; a server with --archive creates it", place))
+		if err := mustExist(cmd.Context(), place); err != nil {
+			return err
 		}
 		former, err := archive.Release(cmd.Context(), place, time.Now())
 		if err != nil {

@@ -31,7 +31,7 @@ type rig struct {
 	expired []Expired
 }
 
-// freedByExpiry is what a blob that the rig expires frees.
+// freedByExpiry is the number of bytes that an expired blob of the rig frees.
 const freedByExpiry = 7
 
 func newRig(t *testing.T) *rig {

@@ -169,6 +169,7 @@ func merged(all, more []workbench.Row) []workbench.Row {
 // write prints the tables, in Markdown.
 func write(results map[string][]workbench.Row) error {
 	for _, work := range []string{"jobs", "workflows", "messages and rows"} {
+		// The columns are the systems with a row of this table. Systems and rows stay in the order in which they were run.
 		var names, titles []string
 		for _, s := range systems {
 			for _, r := range results[s.name] {

@@ -31,6 +31,7 @@ func startPostgres(ctx context.Context, folder string, m *workbench.Meter) (pool
 	if err != nil {
 		return nil, nil, err
 	}
+	// initdb and postgres refuse to run as root.
 	var as *syscall.SysProcAttr
 	if os.Getuid() == 0 {
 		u, err := user.Lookup("postgres")

@@ -164,7 +164,7 @@ func (c *rabbitConn) consume() (err error) {
 	return err
 }
 
-// idle is how long a queue delivers nothing before it counts as empty.
+// idle is the time without a delivery after which a queue counts as empty.
 const idle = time.Second
 
 // next returns the next delivery, if there is one within a time.

@@ -143,6 +143,7 @@ func measureMessages(ctx context.Context, m *workbench.Meter, q messages) error 
 
 // measureRows measures a system of rows that has none yet.
 func measureRows(ctx context.Context, m *workbench.Meter, r rows) error {
+	// Point reads and pages choose a partition at random: each has a page of rows before anything is measured.
 	keys := make([]string, rowsAtOnce)
 	for p := range partitions {
 		for first := 0; first < pageOf; first += rowsAtOnce {
