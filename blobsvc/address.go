@@ -58,6 +58,7 @@ func inTree(c *call, name string) (string, error) {
 	case c.Comp == "tags": // https://github.com/Azure/azure-sdk-for-net/issues/39388
 		return "", wire.InvalidQuery("comp", c.Comp, "")
 	case slices.Contains(flatOnly, c.Comp), c.Header("X-Ms-Tags") != "", c.Header("X-Ms-If-Tags") != "",
+		strings.EqualFold(c.Header(sourceTagOption), copyTagOption),
 		c.Comp == "" && c.HTTP.Method == put && strings.EqualFold(c.Header(blobTypeHeader), record.PageBlob.String()):
 		return "", errNotInTree
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
@@ -72,36 +71,28 @@ func uncommitted(w itemWriter) {
 
 // times writes what properties of blobs and of directories begin with.
 func (o *itemOptions) times(w itemWriter, b *record.Blob) {
+	o.dates(w, b)
+	w.etag(b.Changed)
+}
+
+func (o *itemOptions) dates(w itemWriter, b *record.Blob) {
 	if o.version >= endpoint.V20171109 {
 		w.time("Creation-Time", b.Created)
 	}
 	w.time("Last-Modified", b.Changed)
-	w.etag(b.Changed)
 }
 
 // properties writes the properties of a blob, in Azure's order.
 func (o *itemOptions) properties(w itemWriter, b *record.Blob) {
-	o.described(w, b)
-	o.rest(w, b)
-}
-
-// described writes the properties up to those of the content.
-func (o *itemOptions) described(w itemWriter, b *record.Blob) {
 	o.times(w, b)
 	if b.Node != nil && o.version >= endpoint.V20201002 {
 		w.text("ResourceType", resourceType(b))
 	}
 	w.int("Content-Length", b.Length)
-	o.content(w, b)
-}
-
-// usual reports whether rest writes of b what it writes of every usual block blob: one that was put, and to which
-// nothing has happened since.
-func usual(b *record.Blob) bool {
-	return b.Kind == record.BlockBlob && !b.Sealed && b.Tier == "" && b.TierChanged == 0 && b.RehydrateTo == "" &&
-		b.IsBase() && b.Deleted == 0 && b.Lease == (lease.Lease{}) && b.Expires == 0 && b.Accessed == 0 &&
-		b.Protection == (record.Protection{}) && b.Incremental == (record.Incremental{}) && b.Copy.ID == "" &&
-		b.Encryption == (encryption.ID{}) && b.Node == nil && len(b.Tags) == 0
+	o.described(w, b)
+	w.md5(b.Headers.MD5)
+	o.handling(w, b)
+	o.rest(w, b)
 }
 
 // directory writes the properties of a directory that is a prefix in a listing by hierarchy: those of a blob without
@@ -137,8 +128,8 @@ func listedMetadata(b *record.Blob) []record.Meta {
 	return b.Metadata
 }
 
-// content writes the headers that describe content.
-func (o *itemOptions) content(w itemWriter, b *record.Blob) {
+// described writes the headers that describe content, up to its MD5.
+func (o *itemOptions) described(w itemWriter, b *record.Blob) {
 	h := &b.Headers
 	w.text("Content-Type", h.ContentType)
 	w.text("Content-Encoding", h.Encoding)
@@ -150,9 +141,12 @@ func (o *itemOptions) content(w itemWriter, b *record.Blob) {
 		}
 		w.text("Content-CRC64", crc)
 	}
-	w.md5(h.MD5)
-	w.text("Cache-Control", h.CacheControl)
-	w.text("Content-Disposition", h.Disposition)
+}
+
+// handling writes the headers that say what to do with content, which follow its MD5.
+func (o *itemOptions) handling(w itemWriter, b *record.Blob) {
+	w.text("Cache-Control", b.Headers.CacheControl)
+	w.text("Content-Disposition", b.Headers.Disposition)
 }
 
 // rest writes the properties that follow those of the content.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
@@ -15,39 +16,45 @@ func TestUsualBlobIsAsAnyOther(t *testing.T) {
 	for _, version := range []wire.Version{20150221, 20181109, 20191212, wire.LatestVersion()} {
 		o := itemOptions{now: 5_000_000_000, version: version, copies: true, versions: true, policies: true, holds: true,
 			permissions: true, accessTimes: true}
-		short := blobWriter{page: newPage(), itemOptions: o}
-		long := blobWriter{page: newPage(), itemOptions: o}
-		compare := func(what string, b *record.Blob) {
-			t.Helper()
-			short.b, long.b = short.b[:0], long.b[:0]
-			short.item()
-			long.item()
-			short.blob(b)
-			long.properties(long.page, b)
-			if got, want := string(short.b), string(long.b); got != want {
-				t.Fatalf("%s: got  %s\nwant %s", what, got, want)
+		for _, metadata := range []bool{false, true} {
+			o.metadata = metadata
+			short := blobWriter{page: newPage(), itemOptions: o}
+			long := blobWriter{page: newPage(), itemOptions: o}
+			shortcuts := 0
+			compare := func(what, name string, b *record.Blob) {
+				t.Helper()
+				short.b, long.b = short.b[:0], long.b[:0]
+				one, other := *b, *b
+				if short.writeUsual(&listing.Item{Name: name, Blob: &one}) {
+					shortcuts++
+				} else {
+					short.writeAny(&listing.Item{Name: name, Blob: &one})
+				}
+				long.writeAny(&listing.Item{Name: name, Blob: &other})
+				if got, want := string(short.b), string(long.b); got != want {
+					t.Fatalf("%s: got  %s\nwant %s", what, got, want)
+				}
 			}
-		}
-		usualBlob := record.Blob{Kind: record.BlockBlob, Created: 1_000_000_000, Changed: 2_000_000_000,
-			Length: 7, Slot: record.BaseSlot}
-		if !usual(&usualBlob) {
-			t.Fatal("the record of a blob that was put is not usual")
-		}
-		compare("usual", &usualBlob)
-		shortcuts := 0
-		eachField(reflect.TypeFor[record.Blob](), nil, func(index []int, name string) {
-			b := usualBlob
-			if !set(reflect.ValueOf(&b).Elem().FieldByIndex(index)) {
-				return
+			usualBlob := record.Blob{Kind: record.BlockBlob, Created: 1_000_000_000, Changed: 2_000_000_000,
+				Length: 7, Slot: record.BaseSlot}
+			if !usual(&usualBlob) {
+				t.Fatal("the record of a blob that was put is not usual")
 			}
-			if usual(&b) {
-				shortcuts++
+			for _, name := range []string{"name", "a longer name/with a slash", "a<b", "a&b", "\r", "\x01", "äöü",
+				"\ufffe", "\xff", "12345678\x7f", "12345678\""} {
+				compare(name, name, &usualBlob)
 			}
-			compare(name, &b)
-			compare("after "+name, &usualBlob)
-		})
-		if shortcuts == 0 || short.usualRest == nil {
-			t.Error("the shortcut was not taken")
+			eachField(reflect.TypeFor[record.Blob](), nil, func(index []int, name string) {
+				b := usualBlob
+				if !set(reflect.ValueOf(&b).Elem().FieldByIndex(index)) {
+					return
+				}
+				compare(name, "name", &b)
+				compare("after "+name, "name", &usualBlob)
+			})
+			if shortcuts < 10 {
+				t.Errorf("the shortcut was taken %d times", shortcuts)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
@@ -135,24 +134,7 @@ type blobWriter struct {
 	itemOptions
 	c     *call
 	begun bool // the head was sent
-	// usualRest caches the output of rest for a usual blob; nil before the first one.
-	usualRest []byte
-}
-
-// blob writes the properties of a blob, as properties does.
-func (w *blobWriter) blob(b *record.Blob) {
-	if !usual(b) {
-		w.properties(w.page, b)
-		return
-	}
-	w.described(w.page, b)
-	if w.usualRest != nil {
-		w.b = append(w.b, w.usualRest...)
-		return
-	}
-	start := len(w.b)
-	w.rest(w.page, b)
-	w.usualRest = bytes.Clone(w.b[start:])
+	usual usualItems
 }
 
 // begin writes the document up to its items: the container, and the parameters of the request. n is the number of
@@ -184,17 +166,25 @@ func (w *blobWriter) end(next []byte) error {
 }
 
 func (w *blobWriter) write(item listing.Item) error {
+	if item.Prefix != "" || !w.writeUsual(&item) {
+		w.writeAny(&item)
+	}
+	return nil
+}
+
+// writeAny writes an item of any kind.
+func (w *blobWriter) writeAny(item *listing.Item) {
 	if item.Prefix != "" {
 		w.raw("<BlobPrefix>")
 		w.name(item.Prefix)
-		if w.hasDirectory(&item) {
+		if w.hasDirectory(item) {
 			w.item()
 			w.raw("<Properties>")
 			w.directory(w.page, item.Blob, resourceType(item.Blob))
 			w.raw("</Properties>")
 		}
 		w.raw("</BlobPrefix>")
-		return nil
+		return
 	}
 	w.item()
 	w.raw("<Blob>")
@@ -203,15 +193,15 @@ func (w *blobWriter) write(item listing.Item) error {
 		w.raw("<Properties>")
 		uncommitted(w.page)
 		w.raw("</Properties></Blob>")
-		return nil
+		return
 	}
 	if item.Deletion != 0 {
 		w.int("DeletionId", int64(item.Deletion))
 	}
-	w.flags(w.page, &item)
+	w.flags(w.page, item)
 	b := item.Blob
 	w.raw("<Properties>")
-	w.blob(b)
+	w.properties(w.page, b)
 	w.raw("</Properties>")
 	switch {
 	case !w.itemOptions.metadata:
@@ -225,11 +215,15 @@ func (w *blobWriter) write(item listing.Item) error {
 		w.tagSet(b.Tags)
 		w.raw("</Tags>")
 	}
+	w.raw(w.tail())
+}
+
+// tail ends the element of a blob.
+func (w *blobWriter) tail() string {
 	if w.version >= endpoint.V20190202 {
-		w.raw("<OrMetadata />")
+		return "<OrMetadata /></Blob>"
 	}
-	w.raw("</Blob>")
-	return nil
+	return "</Blob>"
 }
 
 // name writes a Name element. From version 2021-02-12 a name that XML cannot hold is percent-encoded and marked.

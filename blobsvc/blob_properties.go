@@ -118,12 +118,6 @@ func (s *Service) setBlobTier(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-const (
-	untilHeader = "x-ms-immutability-policy-until-date"
-	modeHeader  = "x-ms-immutability-policy-mode"
-	holdHeader  = "x-ms-legal-hold"
-)
-
 // setImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/set-blob-immutability-policy
 // A locked policy stays locked and can only be prolonged.
 func (s *Service) setImmutabilityPolicy(c *call) error {
@@ -176,15 +170,4 @@ func (s *Service) setLegalHold(c *call) error {
 	}
 	c.Set(holdHeader, strconv.FormatBool(hold))
 	return c.Status(http.StatusOK)
-}
-
-// sendProtection sets the headers about a policy and a hold.
-func sendProtection(c *call, p *record.Protection) {
-	if p.Until != 0 {
-		c.Set(untilHeader, p.Until.RFC1123())
-		c.Set(modeHeader, p.Mode())
-	}
-	if p.Hold {
-		c.Set(holdHeader, "true")
-	}
 }

@@ -40,7 +40,7 @@ func TestCompactFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var moved, toMove int64
-	before, after, err := maintain.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0,
+	before, after, err := maintain.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", nil, 0,
 		func(done, total int64) { moved, toMove = done, total })
 	if err != nil {
 		t.Fatal(err)

@@ -123,12 +123,6 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	return s.answerCopy(c, &result.Result, cp, record.CopySuccess)
 }
 
-// x-ms-copy-source-tag-option, and its value with which a copy takes over the source's tags.
-const (
-	sourceTagOption = "X-Ms-Copy-Source-Tag-Option"
-	copyTagOption   = "COPY"
-)
-
 // copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option.
 // The caller needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
 func copyTags(c *call, src *copySource, b *record.Blob) (bool, error) {

@@ -2,120 +2,17 @@ package blobsvc
 
 import (
 	"crypto/md5"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
-
-// sourceMD5 reads x-ms-source-content-md5; nil if absent.
-func sourceMD5(c *call) ([]byte, error) {
-	if s := c.Header("X-Ms-Source-Content-Md5"); s != "" {
-		return endpoint.ParseMD5(s)
-	}
-	return nil, nil
-}
-
-// sourceHashes are the hashes that a client expects of the copied content; nil if it sent none.
-type sourceHashes struct{ md5, crc []byte }
-
-func readSourceHashes(c *call) (h sourceHashes, err error) {
-	if h.md5, err = sourceMD5(c); err != nil {
-		return h, err
-	}
-	if text := c.Header("X-Ms-Source-Content-Crc64"); text != "" {
-		if h.crc, err = base64.StdEncoding.DecodeString(text); err != nil || len(h.crc) != 8 {
-			return h, wire.InvalidHeader("x-ms-source-content-crc64", text)
-		}
-	}
-	return h, nil
-}
-
-// check compares the content of a source with the hashes. named adds the two values to the error for the MD5.
-func (h sourceHashes) check(up *content.Upload, named bool) error {
-	switch {
-	case h.md5 == nil || string(h.md5) == string(up.MD5):
-	case named:
-		return endpoint.TransportHashes{MD5: h.md5}.Check(up)
-	default:
-		return wire.ErrMD5Mismatch
-	}
-	if h.crc != nil && base64.StdEncoding.EncodeToString(h.crc) != endpoint.FormatCRC(up.CRC64) {
-		return wire.ErrCRC64Mismatch
-	}
-	return nil
-}
-
-// fetched is content that was read from a copy source.
-type fetched struct {
-	up *content.Upload
-	// from has the properties of the source.
-	from record.Blob
-}
-
-// How fetched content is used: as a whole blob or block, added to a blob that exists, or as a copy.
-type fetchMode byte
-
-const (
-	fetchWhole fetchMode = iota
-	fetchExisting
-	fetchCopy
-)
-
-// fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
-// -crc64. It serves the operations that read a source before they answer. The caller closes the upload, and maps errors
-// of the source.
-func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, mode fetchMode) (f fetched, err error) {
-	want, err := readSourceHashes(c)
-	if err != nil {
-		return f, err
-	}
-	rng := state.WholeBlob
-	if text := c.Header("X-Ms-Source-Range"); text != "" {
-		var ok bool
-		if rng, ok = endpoint.ParseRange(text); !ok {
-			return f, wire.InvalidHeader("x-ms-source-range", text)
-		}
-	}
-	body, err := s.openSource(c, src, rng)
-	if err != nil {
-		return f, err
-	}
-	defer func() { _ = body.Close() }()
-	f.from = body.Blob
-	if body.Length > limit {
-		return f, wire.ErrRequestBodyTooLarge
-	}
-	// The content is encrypted while it is stored. What is added to a blob has the encryption of the blob, which is
-	// therefore looked up before.
-	sealer, err := s.state.Blobs.Sealer(w, mode == fetchExisting)
-	if err != nil {
-		return f, err
-	}
-	f.up, err = content.Store(s.state.Extents(), body, body.Length,
-		content.Options{MD5: true, CRC64: c.EffectiveVersion() >= endpoint.V20190202 || want.crc != nil, Sealer: sealer})
-	if err != nil {
-		if src.remote != nil {
-			err = copysource.Broken(err)
-		}
-		return f, err
-	}
-	// Append Block and Put Page do not name the values (recorded)
-	// A caller closes the upload only if there was no error.
-	if err := want.check(f.up, mode != fetchExisting); err != nil {
-		f.up.Close()
-		return f, err
-	}
-	return f, nil
-}
 
 // refuseBody refuses a body if the content comes from a URL. A Content-MD5 must be the hash of the empty body.
 func refuseBody(c *call) error {
@@ -192,11 +89,6 @@ func sendAdded(c *call, up *content.Upload) {
 	if c.EffectiveVersion() >= endpoint.V20261006 {
 		c.Set("x-ms-content-crc64", endpoint.FormatCRC(up.CRC64))
 	}
-}
-
-// sendMD5 sends the MD5 of content that was received.
-func sendMD5(c *call, up *content.Upload) {
-	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 }
 
 // appendBlockFromURL: https://learn.microsoft.com/rest/api/storageservices/append-block-from-url
@@ -367,17 +259,6 @@ func putFromURLError(c *call, err error) error {
 func putFromURLTargetError(c *call, err error) error {
 	if oneCode(c) && errors.Is(err, state.ErrConditionNotMet) && !errors.Is(err, state.ErrTagCondition) {
 		return errTargetConditionNotMet
-	}
-	return err
-}
-
-// syncCopyError returns the error of operations that read their source before they respond: a failing source has one
-// code, with the status of its own error.
-func syncCopyError(err error) error {
-	var src *state.SourceError
-	var e *wire.Error
-	if errors.As(err, &src) && errors.As(endpoint.AzureError(src.Err), &e) {
-		return sourceRefusal(e)
 	}
 	return err
 }

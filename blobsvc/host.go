@@ -54,3 +54,15 @@ func hasParam(raw, name string) bool {
 	}
 	return false
 }
+
+// Handler serves the Blob protocol, and static websites at their host names.
+func (s *Service) Handler() http.Handler {
+	byHost := s.byHost(false)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if account := s.website.Account(r.Host); account != "" {
+			s.website.Serve(w, r, account)
+			return
+		}
+		byHost.ServeHTTP(w, r)
+	})
+}

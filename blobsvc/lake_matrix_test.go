@@ -2,6 +2,8 @@ package blobsvc_test
 
 import (
 	"fmt"
+	"maps"
+	"math/bits"
 	"net/http"
 	"slices"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // The matrix of access control: each operation on each endpoint, for a caller in each class of a list, with each set of
@@ -169,14 +172,19 @@ func opposite(p posix.Perm) posix.Perm { return posix.All &^ p }
 
 func TestLakeAccessMatrix(t *testing.T) {
 	t.Parallel()
-	for class, list := range matrixClasses {
+	for number, class := range slices.Sorted(maps.Keys(matrixClasses)) {
+		list := matrixClasses[class]
 		t.Run(class, func(t *testing.T) {
 			t.Parallel()
 			m := newMatrix(t)
 			m.build()
 			cases := 0
-			for _, node := range append([]string{matrixFile}, matrixDirs...) {
+			for n, node := range append([]string{matrixFile}, matrixDirs...) {
 				for p := range posix.All + 1 {
+					// The quick matrix has half of the sets, with and without each permission; the other half is in other classes.
+					if (number+n+bits.OnesCount(uint(p)))%check.Size(2, 1) != 0 {
+						continue
+					}
 					has := func(path string) posix.Perm {
 						if path == node {
 							return p

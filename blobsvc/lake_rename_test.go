@@ -57,3 +57,16 @@ func TestLakeRenameHeaders(t *testing.T) {
 	f.lakeDo("GET", "/files/key", "", key...).want(t, 200, "")
 	f.lakeDo("GET", "/files/from-one/f", "").want(t, 200, "")
 }
+
+// A tree has no tags: neither those of a request nor those of a copy's source.
+func TestLakeHasNoTags(t *testing.T) {
+	t.Parallel()
+	f := managed(t, accountprops.Blob{Hierarchical: true})
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	const refused = "FeatureNotYetSupportedForHierarchicalNamespaceAccounts"
+	f.do("PUT", "/box/c", "x", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "k=v").want(t, 409, refused)
+	source := []string{"x-ms-copy-source", f.base + "/box/b", "x-ms-requires-sync", "true", "x-ms-copy-source-tag-option"}
+	f.do("PUT", "/box/c", "", append(source[:5:5], "COPY")...).want(t, 409, refused)
+	f.do("PUT", "/box/c", "", append(source[:5:5], "REPLACE")...).want(t, 202, "")
+}

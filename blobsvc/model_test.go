@@ -270,7 +270,7 @@ func testCompaction(t *testing.T, o *container.CreateOptions) {
 	if err := svc.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, after, err := maintain.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0, nil)
+	_, after, err := maintain.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", nil, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,7 @@ package blobsvc
 import (
 	"crypto/md5"
 	"encoding/base64"
-	"net/url"
-	"sort"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -175,37 +172,11 @@ func newProtection(c *call) (p record.Protection, err error) {
 	return p, err
 }
 
-// validTags checks and orders tags. Keys must be unique.
-func validTags(list []record.Tag) ([]record.Tag, error) {
-	if len(list) > maxTags {
-		return nil, endpoint.ErrTagsTooMany
-	}
-	for _, t := range list {
-		if t.Key == "" || utf8.RuneCountInString(t.Key) > maxTagKey || utf8.RuneCountInString(t.Value) > maxTagValue ||
-			!tagCharacters(t.Key) || !tagCharacters(t.Value) {
-			return nil, endpoint.ErrInvalidTag
-		}
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
-	for i := 1; i < len(list); i++ {
-		if list[i].Key == list[i-1].Key {
-			return nil, endpoint.ErrInvalidTag
-		}
-	}
-	return list, nil
-}
-
-// tagCharacters reports whether s has only letters, digits, space and + - . / : = _
-func tagCharacters(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') &&
-			!strings.ContainsRune(" +-./:=_", rune(c)) {
-			return false
-		}
-	}
-	return true
-}
+const (
+	untilHeader = "x-ms-immutability-policy-until-date"
+	modeHeader  = "x-ms-immutability-policy-mode"
+	holdHeader  = "x-ms-legal-hold"
+)
 
 // headerTags reads x-ms-tags, which has the form of a query string. An empty one sets no tags and needs the permission
 // for them as well: https://github.com/kahing/goofys/pull/816
@@ -221,25 +192,4 @@ func headerTags(c *call) ([]record.Tag, error) {
 		return nil, nil
 	}
 	return parseTags(s)
-}
-
-// parseTags parses the value of x-ms-tags.
-func parseTags(s string) ([]record.Tag, error) {
-	var list []record.Tag
-	for part := range strings.SplitSeq(s, "&") {
-		key, value, ok := strings.Cut(part, "=")
-		if !ok {
-			return nil, wire.InvalidHeader("x-ms-tags", s)
-		}
-		var err1, err2 error
-		key, err1 = url.QueryUnescape(key)
-		value, err2 = url.QueryUnescape(value)
-		if err1 != nil || err2 != nil {
-			return nil, wire.InvalidHeader("x-ms-tags", s)
-		}
-		if list = append(list, record.Tag{Key: key, Value: value}); len(list) > maxTags {
-			return nil, endpoint.ErrTagsTooMany
-		}
-	}
-	return validTags(list)
 }

@@ -16,10 +16,6 @@ const (
 	post    = http.MethodPost
 	del     = http.MethodDelete
 	options = http.MethodOptions
-
-	copySourceHeader = endpoint.CopySourceHeader
-	requiresSync     = "X-Ms-Requires-Sync"
-	blobTypeHeader   = "X-Ms-Blob-Type"
 )
 
 // Operations returns the names of the operations that [Service.Handler] serves, as in the REST reference: "PutBlob". A

@@ -260,3 +260,12 @@ func (s *Service) getPageRanges(c *call) error {
 	c.SetInt("x-ms-blob-content-length", ranges.Length)
 	return c.XML(http.StatusOK, x)
 }
+
+// parsePageBlobSize reads x-ms-blob-content-length.
+func parsePageBlobSize(s string) (int64, error) {
+	n, ok := endpoint.ParseOffset(s)
+	if !ok || n%state.PageSize != 0 || n > maxPageBlob {
+		return 0, wire.InvalidHeader("x-ms-blob-content-length", s)
+	}
+	return n, nil
+}

@@ -76,15 +76,6 @@ func (s *Service) putContent(c *call, w *state.Write, b *record.Blob, up *conten
 	return nil
 }
 
-// parsePageBlobSize reads x-ms-blob-content-length.
-func parsePageBlobSize(s string) (int64, error) {
-	n, ok := endpoint.ParseOffset(s)
-	if !ok || n%state.PageSize != 0 || n > maxPageBlob {
-		return 0, wire.InvalidHeader("x-ms-blob-content-length", s)
-	}
-	return n, nil
-}
-
 // createPageBlob is Put Blob for a page blob: all zeros, sparse.
 func (s *Service) createPageBlob(c *call) error {
 	n, err := c.ContentLength(maxPageBlob)

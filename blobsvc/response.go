@@ -1,11 +1,13 @@
 package blobsvc
 
 import (
+	"encoding/base64"
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
@@ -171,4 +173,20 @@ func wireMetadata(list []record.Meta) []wire.Meta {
 		out[i] = wire.Meta(m)
 	}
 	return out
+}
+
+// sendProtection sets the headers about a policy and a hold.
+func sendProtection(c *call, p *record.Protection) {
+	if p.Until != 0 {
+		c.Set(untilHeader, p.Until.RFC1123())
+		c.Set(modeHeader, p.Mode())
+	}
+	if p.Hold {
+		c.Set(holdHeader, "true")
+	}
+}
+
+// sendMD5 sends the MD5 of content that was received.
+func sendMD5(c *call, up *content.Upload) {
+	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 }

@@ -197,6 +197,16 @@ func plainPrefix(s string) (n int) {
 	return n
 }
 
+// isPlain reports whether s needs no escapes, and is ASCII.
+func isPlain(s string) bool {
+	for i := plainPrefix(s); i < len(s); i++ {
+		if c := s[i]; c >= utf8.RuneSelf || !plain[c] {
+			return false
+		}
+	}
+	return true
+}
+
 // escape writes text.
 func (p *page) escape(s string) { p.b = appendEscaped(p.b, s) }
 

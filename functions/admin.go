@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/functions/internal/jsonvalue"
+	"github.com/lazuli-storage/lazuli/functions/internal/keys"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/originguard"
 )
 
@@ -40,13 +42,13 @@ func (h *Host) ownPaths() http.Handler {
 	}
 	admin := func(pattern string, do http.HandlerFunc) {
 		local(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if h.keys.admit(w, r) {
+			if h.keys.Admit(w, r) {
 				do(w, r)
 			}
 		})
 	}
 	admin("GET /admin/host/status", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{
+		jsonvalue.Respond(w, http.StatusOK, map[string]any{
 			"id": h.project.hostID(), "state": "Running", "version": HostVersion, "versionDetails": "Lazuli",
 			"instanceId": "", "computerName": "", "processUptime": time.Since(h.began).Milliseconds(),
 		})
@@ -59,7 +61,7 @@ func (h *Host) ownPaths() http.Handler {
 		for _, f := range slices.Concat(h.project.functions, h.project.disabled) {
 			list = append(list, h.summary(f, r.Host))
 		}
-		writeJSON(w, http.StatusOK, list)
+		jsonvalue.Respond(w, http.StatusOK, list)
 	})
 	one := func(do func(w http.ResponseWriter, r *http.Request, f *function)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -72,13 +74,20 @@ func (h *Host) ownPaths() http.Handler {
 		}
 	}
 	admin("GET /admin/functions/{name}", one(func(w http.ResponseWriter, r *http.Request, f *function) {
-		writeJSON(w, http.StatusOK, h.summary(f, r.Host))
+		jsonvalue.Respond(w, http.StatusOK, h.summary(f, r.Host))
 	}))
 	admin("GET /admin/functions/{name}/status", one(func(w http.ResponseWriter, _ *http.Request, _ *function) {
-		writeJSON(w, http.StatusOK, map[string]any{})
+		jsonvalue.Respond(w, http.StatusOK, map[string]any{})
 	}))
 	admin("POST /admin/functions/{name}", one(h.invokeManually))
-	h.keyPaths(admin)
+	api := &keys.API{Keys: h.keys, Log: h.log, Function: func(name string) (string, bool) {
+		f, err := h.functionNamed(name)
+		if err != nil {
+			return "", false
+		}
+		return f.name, true
+	}}
+	api.Register(admin)
 	admin(statusPath, http.StripPrefix(strings.TrimSuffix(statusPath, "/"), NewStatusHandler(h)).ServeHTTP)
 	mux.HandleFunc("/runtime/webhooks/{extension}", h.serveWebhook)
 	if h.durable != nil {
@@ -91,10 +100,10 @@ func (h *Host) ownPaths() http.Handler {
 // invokeManually starts an invocation and does not wait for its end.
 func (h *Host) invokeManually(w http.ResponseWriter, r *http.Request, f *function) {
 	if f.trigger.kind == kindHTTPTrigger {
-		http.Error(w, "an HTTP trigger is called at its own address: http://"+r.Host+"/"+h.path(f), http.StatusBadRequest)
+		http.Error(w, "an HTTP trigger is called at its own address: http://"+r.Host+"/"+h.pathOf(f), http.StatusBadRequest)
 		return
 	}
-	if f.durable() {
+	if f.isDurable() {
 		http.Error(w, "workflows are started at http://"+r.Host+durablePath+
 			"orchestrators/<function>, and call their activities themselves", http.StatusBadRequest)
 		return
@@ -123,7 +132,7 @@ func (h *Host) summary(f *function, address string) any {
 		"href": "http://" + address + "/admin/functions/" + f.name, "trigger": f.trigger.kind,
 	}
 	if f.route != nil {
-		s["invoke_url_template"] = "http://" + address + "/" + h.path(f)
+		s["invoke_url_template"] = "http://" + address + "/" + h.pathOf(f)
 	}
 	return s
 }
@@ -133,15 +142,4 @@ func (h *Host) language() string {
 		return h.project.host.runtime
 	}
 	return "Custom"
-}
-
-func writeJSON(w http.ResponseWriter, status int, value any) {
-	text, err := marshal(value)
-	if err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(text)
 }

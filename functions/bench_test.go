@@ -39,7 +39,7 @@ func BenchmarkQueue(b *testing.B) {
 	}))
 	defer server.Close()
 	h.keep = func(ctx context.Context) error {
-		h.process.set(server.URL, nil)
+		h.process.Set(server.URL, nil)
 		<-ctx.Done()
 		return nil
 	}

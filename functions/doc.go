@@ -15,7 +15,12 @@
 //
 // # Where to start
 //
-// host.go puts it all together. project.go, hostfile.go and function.go read the files; process.go keeps the handler
-// running; invoke.go is the life of one invocation, with payload.go (what is sent), response.go (what comes back),
-// inputs.go and outputs.go (the other bindings); http.go and route.go are the HTTP triggers.
+// load.go and run.go put it all together. invoke.go is the life of one invocation, with payload.go (what is sent),
+// response.go (what comes back), inputs.go and outputs.go (the other bindings); it goes to the web server of a custom
+// handler by handler_invoker.go, or to a language worker by language_invoker.go. triggers.go and http.go are what calls
+// functions; project.go, hostfile.go and function_file.go read the files of an app.
+//
+// Below this package, in folders of internal, are the parts that know no host: jsonfile and settings (the files),
+// jsonvalue, expression, entity and route (the values), keys (who may call), handlerproc (the process of a custom
+// handler) and workerproxy (requests that a language worker takes itself).
 package functions

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/functions/internal/entity"
 	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/tables"
@@ -50,7 +51,7 @@ func TestEntitiesOfFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := newEntity(raw.JSON, nil)
+	e, err := entity.New(raw.JSON, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestEntitiesOfFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // The second attempt of an invocation finds the entity of the first.
-		if err := insert(t.Context(), written, e); err != nil {
+		if err := entity.Insert(t.Context(), written, e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +74,7 @@ func TestEntitiesOfFunctions(t *testing.T) {
 	}
 	// What a function reads has numbers as numbers.
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(plainEntity(raw.JSON), &members); err != nil {
+	if err := json.Unmarshal(entity.Plain(raw.JSON), &members); err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{"Most": "9223372036854775807", "Whole": "5.0", "Up": `"Infinity"`,
@@ -86,7 +87,7 @@ func TestEntitiesOfFunctions(t *testing.T) {
 		t.Errorf("%d members: %v", len(members), members)
 	}
 	e.Properties["Text"] = "other"
-	if err := insert(t.Context(), written, e); err == nil {
+	if err := entity.Insert(t.Context(), written, e); err == nil {
 		t.Error("another entity under the key counts as written")
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/functions/internal/jsonvalue"
+	"github.com/lazuli-storage/lazuli/functions/internal/keys"
 )
 
 // The webhooks of Azure Functions' extensions, at /runtime/webhooks/EXTENSION?functionName=NAME. If keys are asked for,
@@ -45,7 +48,8 @@ func (h *Host) serveWebhook(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	if key := map[string]string{kindEventTrigger: keyEvents, kindBlobTrigger: keyBlobs}[kind]; !h.keys.admit(w, r, key) {
+	key := map[string]string{kindEventTrigger: keys.Events, kindBlobTrigger: keys.Blobs}[kind]
+	if !h.keys.Admit(w, r, key) {
 		return
 	}
 	// The key was examined before: a caller without one does not learn which functions exist.
@@ -83,7 +87,7 @@ func (h *Host) serveWebhook(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "want one event with a validation code", http.StatusBadRequest)
 			return
 		}
-		writeJSON(w, http.StatusOK, map[string]string{"validationResponse": e.Data.ValidationCode})
+		jsonvalue.Respond(w, http.StatusOK, map[string]string{"validationResponse": e.Data.ValidationCode})
 	case "Unsubscribe":
 		w.WriteHeader(http.StatusAccepted)
 	default: // Notification, or CloudEvents from elsewhere
@@ -154,13 +158,13 @@ func (inv *invocation) fromEvent(event json.RawMessage) error {
 	if t := bytes.TrimSpace(event); len(t) == 0 || t[0] != '{' || json.Unmarshal(t, &e) != nil {
 		return errNoEvent
 	}
-	inv.data.set("EventGridTrigger", event)
-	if present(e.Data) != nil {
+	inv.data.Set("EventGridTrigger", event)
+	if jsonvalue.Present(e.Data) != nil {
 		var data any
 		if err := json.Unmarshal(e.Data, &data); err != nil {
 			return err
 		}
-		inv.data.set("data", data)
+		inv.data.Set("data", data)
 	}
 	inv.trigger = event
 	return nil

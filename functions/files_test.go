@@ -1,48 +1,10 @@
 package functions
 
 import (
-	"encoding/json"
 	"os"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
-
-func TestPlainJSON(t *testing.T) {
-	t.Parallel()
-	text := "\xef\xbb\xbf{ // one\n \"a\": \"// no, \\\" comment\", /* two\n */ \"b\": [1, 2, /* x */ ], }"
-	var got map[string]any
-	plain := plainJSON([]byte(text))
-	if err := json.Unmarshal(plain, &got); err != nil || got["a"] != `// no, " comment` || len(got["b"].([]any)) != 2 {
-		t.Errorf("%v, %v: %s", got, err, plain)
-	}
-	if strings.Count(text, "\n") != strings.Count(string(plain), "\n") || len(plain) != len(text) {
-		t.Error("lines have moved")
-	}
-}
-
-func FuzzPlainJSON(f *testing.F) {
-	f.Add([]byte(`{"a": 1, /* */ "b": [2,],}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		defer workbudget.Default.Start(t, len(text))()
-		plain := plainJSON(text)
-		if len(plain) != len(text) {
-			t.Error("the length has changed")
-		}
-		var r report
-		if s, err := newSection(&r, "f", "", plain); err == nil {
-			for _, m := range s.members {
-				s.text(m.name, "")
-				s.boolean(m.name, false)
-				s.duration(m.name, 0, 0, time.Hour)
-				s.objects(m.name)
-				s.object(m.name)
-			}
-		}
-	})
-}
 
 const queueFunction = `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "in-queue"}]}`
 
@@ -295,16 +257,16 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := h.project.functions[0].trigger.target.source; got != "from-file-from-env" {
+	if got := h.project.functions[0].trigger.target.Source; got != "from-file-from-env" {
 		t.Errorf("the queue is %s", got)
 	}
-	if LocalPort(h.project.dir) != 7099 || strings.Join(h.project.local.cors, " ") != "http://a http://b" {
+	if LocalPort(h.project.dir) != 7099 || strings.Join(h.project.local.CORS, " ") != "http://a http://b" {
 		t.Errorf("%+v", h.project.local)
 	}
-	if v, _ := h.project.settings.get("azurewebjobsstorage"); !strings.Contains(v, "127.0.0.1:1/a") {
+	if v, _ := h.project.settings.Get("azurewebjobsstorage"); !strings.Contains(v, "127.0.0.1:1/a") {
 		t.Errorf("storage is %q", v)
 	}
-	if v, _ := h.project.settings.get("FUNCTIONS_APP_ROOT_PATH"); v != h.project.dir {
+	if v, _ := h.project.settings.Get("FUNCTIONS_APP_ROOT_PATH"); v != h.project.dir {
 		t.Errorf("root is %q", v)
 	}
 }
@@ -339,28 +301,6 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// The section ConnectionStrings goes before other settings, in the file and as environment variables.
-func TestConnectionStrings(t *testing.T) {
-	t.Parallel()
-	var r report
-	dir := folder(t, map[string]string{"local.settings.json": `{"Values": {"A": "value", "Twice": "1", "Twice": "2"},
-		"ConnectionStrings": {"A": "section", "B": {"ConnectionString": "of an object", "ProviderName": "System.Data.SqlClient"},
-		"AzureWebJobsC": "prefixed", "D": "file"}}`})
-	s, _ := readSettings(&r, dir, []string{"C=value", "ConnectionStrings__D=environment"})
-	for name, want := range map[string]string{"A": "section", "b": "of an object", "C": "prefixed", "D": "environment",
-		"Twice": "2"} {
-		if got, err := s.connection(name); err != nil || got != want {
-			t.Errorf("%s is %q, %v, want %q", name, got, err, want)
-		}
-	}
-	if len(r.errs)+len(r.warnings) > 0 {
-		t.Errorf("%+v", r)
-	}
-	if got, _ := s.get("ConnectionStrings__A"); got != "section" {
-		t.Errorf("a function's process does not see it: %v", s.values)
-	}
-}
-
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	l := logLevels{"default": 4, "function": 0, "function.quiet": levelNone, "function.quiet.user": -4}
@@ -385,7 +325,7 @@ func TestMCPProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := h.project.functions[0]
-	if h.project.host.handler.port != 8080 || !f.forwarded || h.path(f) != "{*route}" {
+	if h.project.host.handler.Port != 8080 || !f.forwarded || h.pathOf(f) != "{*route}" {
 		t.Errorf("%+v, %+v", h.project.host, f)
 	}
 }

@@ -11,6 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/functions/internal/handlerproc"
+	"github.com/lazuli-storage/lazuli/functions/internal/jsonfile"
+	"github.com/lazuli-storage/lazuli/functions/internal/keys"
+	"github.com/lazuli-storage/lazuli/functions/internal/settings"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -19,7 +23,7 @@ const hostFileName = "host.json"
 // hostFile is host.json. https://learn.microsoft.com/azure/azure-functions/functions-host-json
 type hostFile struct {
 	runtime   string // of an app without a custom handler: "python"
-	handler   command
+	handler   handlerproc.Command
 	forward   forwarding
 	routes    []hostRoute   // of customHandler.http: functions that have no folder
 	timeout   time.Duration // of one invocation; 0: none
@@ -36,14 +40,6 @@ type hostFile struct {
 
 // hostRoute is a function that is a route of host.json.
 type hostRoute struct{ route, authLevel string }
-
-// command describes how the handler is started.
-type command struct {
-	path      string
-	arguments []string
-	dir       string
-	port      int // 0: a free one each time
-}
 
 // forwarding determines how a handler receives the requests of a function that has only an HTTP trigger and an HTTP
 // output.
@@ -157,81 +153,82 @@ func (l logLevels) least(category string) slog.Level {
 const maxBatch = 32
 
 // readHostFile reads host.json, which must exist, and name a custom handler if there is no worker for the language.
-func readHostFile(r *report, dir string, s *settings, languages LanguageWorkers) (*hostFile, error) {
-	file, err := readSection(r, filepath.Join(dir, hostFileName), hostFileName)
+func readHostFile(r *jsonfile.Report, dir string, s *settings.Settings, languages LanguageWorkers) (*hostFile, error) {
+	file, err := jsonfile.Read(r, filepath.Join(dir, hostFileName), hostFileName)
 	if err != nil {
 		return nil, err
 	}
 	// Before anything is read: settings such as AzureFunctionsJobHost__extensions__... replace members of the file.
-	file.override(s)
+	s.Override(file)
 	h := &hostFile{}
-	switch v := file.text("version", ""); {
+	switch v := file.Text("version", ""); {
 	case v == "":
-		file.fail("version", "is missing; want \"2.0\"")
+		file.Fail("version", "is missing; want \"2.0\"")
 	case v != "2.0":
-		file.fail("version", "is %q, want \"2.0\" (of the file's schema, whatever version the Functions runtime has)", v)
+		file.Fail("version", "is %q, want \"2.0\" (of the file's schema, whatever version the Functions runtime has)", v)
 	}
 	mcp := false
-	if file.has("configurationProfile") {
-		mcp = file.choice("configurationProfile", "default", "default", "mcp-custom-handler") == "mcp-custom-handler"
+	if file.Has("configurationProfile") {
+		mcp = file.Choice("configurationProfile", "default", "default", "mcp-custom-handler") == "mcp-custom-handler"
 	}
 	h.readHandler(file, dir, s, mcp, languages)
 	h.readTimeout(file)
-	h.retry = readRetry(file.object("retry"))
-	if file.has("functions") {
+	h.retry = readRetry(file.Object("retry"))
+	if file.Has("functions") {
 		// Never nil here: an empty list means no function, and a missing one all.
-		h.functions = append([]string{}, file.texts("functions")...)
+		h.functions = append([]string{}, file.Texts("functions")...)
 	}
-	h.readExtensions(file.object("extensions"), s, mcp)
-	h.readLogging(file.object("logging"))
+	h.readExtensions(file.Object("extensions"), s, mcp)
+	h.readLogging(file.Object("logging"))
 	h.lock = 0
-	if singleton := file.object("singleton"); singleton != nil {
-		h.lock = singleton.duration("listenerLockPeriod", 0, 15*time.Second, time.Minute)
-		singleton.noEffect("instances ask for a free lock every third of its period, without an end",
+	if singleton := file.Object("singleton"); singleton != nil {
+		h.lock = singleton.Duration("listenerLockPeriod", 0, 15*time.Second, time.Minute)
+		singleton.NoEffect("instances ask for a free lock every third of its period, without an end",
 			"lockPeriod", "lockAcquisitionTimeout", "lockAcquisitionPollingInterval", "listenerLockRecoveryPollingInterval")
-		singleton.done()
+		singleton.Done()
 	}
-	if c := file.object("concurrency"); c != nil {
-		c.noEffect("the limits are those of extensions.queues and extensions.blobs", "dynamicConcurrencyEnabled",
+	if c := file.Object("concurrency"); c != nil {
+		c.NoEffect("the limits are those of extensions.queues and extensions.blobs", "dynamicConcurrencyEnabled",
 			"snapshotPersistenceEnabled")
-		c.done()
+		c.Done()
 	}
-	file.noEffect("all files of the folder are watched, with --watch", "watchDirectories", "watchFiles")
+	file.NoEffect("all files of the folder are watched, with --watch", "watchDirectories", "watchFiles")
 	// Their members mean the same below extensions, so that an app that has them expects them to work.
-	file.refuse("this is the layout of version 1; move it below extensions", "queues", "http", "serviceBus", "eventHub",
+	file.Refuse("this is the layout of version 1; move it below extensions", "queues", "http", "serviceBus", "eventHub",
 		"blobs")
-	file.noEffect("it configures a service of Azure", "applicationInsights", "aggregator", "healthMonitor",
+	file.NoEffect("it configures a service of Azure", "applicationInsights", "aggregator", "healthMonitor",
 		"telemetryMode")
-	file.noEffect("bindings are built in", "extensionBundle")
-	file.noEffect("it concerns other languages", "managedDependency", "managedDependencies", "isDefaultHostConfig",
+	file.NoEffect("bindings are built in", "extensionBundle")
+	file.NoEffect("it concerns other languages", "managedDependency", "managedDependencies", "isDefaultHostConfig",
 		"sendCanceledInvocationsToWorker", "metadataProviderTimeout")
 	// Reports members that nothing above has named.
-	file.done()
+	file.Done()
 	return h, nil
 }
 
-func (h *hostFile) readTimeout(file *section) {
+func (h *hostFile) readTimeout(file *jsonfile.Section) {
 	h.timeout = 30 * time.Minute
-	if v, _ := file.scalar("functionTimeout"); v == "-1" {
+	if v, _ := file.Scalar("functionTimeout"); v == "-1" {
 		h.timeout = 0
 		return
 	}
-	h.timeout = file.duration("functionTimeout", h.timeout, time.Second, 10*365*24*time.Hour)
+	h.timeout = file.Duration("functionTimeout", h.timeout, time.Second, 10*365*24*time.Hour)
 }
 
 // readHandler reads customHandler, or its predecessor httpWorker.
-func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool, languages LanguageWorkers) {
+func (h *hostFile) readHandler(file *jsonfile.Section, dir string, s *settings.Settings, mcp bool,
+	languages LanguageWorkers) {
 	name := "customHandler"
-	handler, old := file.object("customHandler"), file.object("httpWorker")
+	handler, old := file.Object("customHandler"), file.Object("httpWorker")
 	switch {
 	case handler == nil && old == nil:
 		// Without a handler the language decides, and a worker must exist for it. Found here, so that the error comes with
 		// the others.
 		runtime, language, evidence := languageOf(dir, s)
 		if runtime == "" || languages == nil {
-			file.fail("customHandler", "is missing: %s", noHandler(language, evidence, nil))
-		} else if err := languages.Find(WorkerSettings{Runtime: runtime, Dir: dir, Environ: s.values}); err != nil {
-			file.report.fail("%s", noHandler(language, evidence, err))
+			file.Fail("customHandler", "is missing: %s", noHandler(language, evidence, nil))
+		} else if err := languages.Find(WorkerSettings{Runtime: runtime, Dir: dir, Environ: s.Values}); err != nil {
+			file.Report.Fail("%s", noHandler(language, evidence, err))
 		}
 		h.runtime = runtime
 		return
@@ -239,63 +236,63 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool,
 		name, handler, h.forward = "httpWorker", old, forwardToName
 	default:
 		if old != nil {
-			file.report.warn("%s has no effect together with customHandler", file.at("httpWorker"))
+			file.Report.Warn("%s has no effect together with customHandler", file.At("httpWorker"))
 		}
-		if handler.boolean("enableForwardingHttpRequest", false) {
+		if handler.Boolean("enableForwardingHttpRequest", false) {
 			h.forward = forwardRequest
 		}
-		if handler.boolean("enableProxyingHttpRequest", mcp) {
+		if handler.Boolean("enableProxyingHttpRequest", mcp) {
 			h.forward = forwardRequest
 		}
-		h.handler.port = handler.integer("port", 0, 1, 65535)
-		h.readRoutes(handler.object("http"), mcp)
+		h.handler.Port = handler.Integer("port", 0, 1, 65535)
+		h.readRoutes(handler.Object("http"), mcp)
 		// The only type there is: another one is refused.
-		handler.choice("type", "http", "http")
+		handler.Choice("type", "http", "http")
 	}
-	description := handler.object("description")
+	description := handler.Object("description")
 	if description == nil {
-		handler.fail("description", "is missing")
-		handler.done()
+		handler.Fail("description", "is missing")
+		handler.Done()
 		return
 	}
 	expand := func(text string) string {
-		text, _ = s.expand(text, true)
+		text, _ = s.Expand(text, true)
 		return text
 	}
 	c := &h.handler
-	c.dir = dir
-	if w := expand(description.text("workingDirectory", "")); w != "" {
+	c.Dir = dir
+	if w := expand(description.Text("workingDirectory", "")); w != "" {
 		if !filepath.IsAbs(w) {
 			w = filepath.Join(dir, w)
 		}
 		// A folder that is missing would show as an exec error that names the program and not the folder.
 		if info, err := os.Stat(w); err != nil || !info.IsDir() {
-			description.fail("workingDirectory", "the folder %s does not exist", w)
+			description.Fail("workingDirectory", "the folder %s does not exist", w)
 		}
-		c.dir = w
+		c.Dir = w
 	}
-	c.path = expand(description.text("defaultExecutablePath", ""))
-	if c.path == "" {
-		description.fail("defaultExecutablePath", "is missing or empty in %s.description", name)
+	c.Path = expand(description.Text("defaultExecutablePath", ""))
+	if c.Path == "" {
+		description.Fail("defaultExecutablePath", "is missing or empty in %s.description", name)
 	} else {
-		base := expand(description.text("workerDirectory", ""))
+		base := expand(description.Text("workerDirectory", ""))
 		if !filepath.IsAbs(base) {
 			base = filepath.Join(dir, base)
 		}
 		// Relative to the folder of the worker, and not to the working directory.
-		c.path = executable(base, c.path)
+		c.Path = executable(base, c.Path)
 	}
 	// The order of the Functions host: arguments, the worker's path, the worker's arguments.
-	list := description.texts("arguments")
-	if worker := description.text("defaultWorkerPath", ""); worker != "" {
+	list := description.Texts("arguments")
+	if worker := description.Text("defaultWorkerPath", ""); worker != "" {
 		list = append(list, worker)
 	}
-	for _, a := range append(list, description.texts("workerArguments")...) {
-		c.arguments = append(c.arguments, expand(a))
+	for _, a := range append(list, description.Texts("workerArguments")...) {
+		c.Arguments = append(c.Arguments, expand(a))
 	}
-	description.noEffect("the handler determines this", "language", "extensions", "useStdErrorStreamForErrorsOnly")
-	description.done()
-	handler.done()
+	description.NoEffect("the handler determines this", "language", "extensions", "useStdErrorStreamForErrorsOnly")
+	description.Done()
+	handler.Done()
 }
 
 // executable makes a path relative to the folder absolute if the file is there; otherwise it is left to be looked for
@@ -312,79 +309,79 @@ func executable(dir, path string) string {
 }
 
 // readRoutes reads customHandler.http: each route is a function with HTTP in and out.
-func (h *hostFile) readRoutes(s *section, mcp bool) {
+func (h *hostFile) readRoutes(s *jsonfile.Section, mcp bool) {
 	if s == nil {
 		if mcp {
-			h.routes = []hostRoute{{"{*route}", authFunction}}
+			h.routes = []hostRoute{{"{*route}", keys.ForFunction}}
 		}
 		return
 	}
-	level := readAuthLevel(s, "defaultAuthorizationLevel", authFunction)
-	for _, o := range s.objects("routes") {
+	level := readAuthLevel(s, "defaultAuthorizationLevel", keys.ForFunction)
+	for _, o := range s.Objects("routes") {
 		own := readAuthLevel(o, "authorizationLevel", level)
-		if route := o.text("route", ""); route != "" {
+		if route := o.Text("route", ""); route != "" {
 			h.routes = append(h.routes, hostRoute{route, own})
 		} else {
-			o.fail("route", "is missing")
+			o.Fail("route", "is missing")
 		}
-		o.done()
+		o.Done()
 	}
-	s.done()
+	s.Done()
 }
 
-func (h *hostFile) readExtensions(s *section, app *settings, mcp bool) {
-	queues := s.object("queues")
+func (h *hostFile) readExtensions(s *jsonfile.Section, app *settings.Settings, mcp bool) {
+	queues := s.Object("queues")
 	h.queues = queueSettings{
-		batchSize: queues.integer("batchSize", 16, 1, maxBatch),
+		batchSize: queues.Integer("batchSize", 16, 1, maxBatch),
 		// -1 is not set: the default is half of the batch, which package workers knows.
-		threshold:  queues.integer("newBatchThreshold", -1, 0, 10_000),
-		maxDequeue: queues.integer("maxDequeueCount", 5, 1, 1_000_000),
-		visibility: queues.duration("visibilityTimeout", 0, 0, 7*24*time.Hour),
-		maxPolling: queues.duration("maxPollingInterval", 0, 100*time.Millisecond, 24*time.Hour),
-		encoding:   workers.Encoding(queues.choice("messageEncoding", "base64", "base64", "none")),
+		threshold:  queues.Integer("newBatchThreshold", -1, 0, 10_000),
+		maxDequeue: queues.Integer("maxDequeueCount", 5, 1, 1_000_000),
+		visibility: queues.Duration("visibilityTimeout", 0, 0, 7*24*time.Hour),
+		maxPolling: queues.Duration("maxPollingInterval", 0, 100*time.Millisecond, 24*time.Hour),
+		encoding:   workers.Encoding(queues.Choice("messageEncoding", "base64", "base64", "none")),
 	}
-	queues.done()
+	queues.Done()
 
-	blobs := s.object("blobs")
+	blobs := s.Object("blobs")
 	h.blobs = blobSettings{
-		maxParallel:     blobs.integer("maxDegreeOfParallelism", 8*runtime.GOMAXPROCS(0), 1, 10_000),
-		poisonThreshold: blobs.integer("poisonBlobThreshold", 5, 1, 1_000_000),
+		maxParallel:     blobs.Integer("maxDegreeOfParallelism", 8*runtime.GOMAXPROCS(0), 1, 10_000),
+		poisonThreshold: blobs.Integer("poisonBlobThreshold", 5, 1, 1_000_000),
 	}
-	blobs.done()
+	blobs.Done()
 
-	web := s.object("http")
+	web := s.Object("http")
 	prefix := "api"
 	if mcp {
 		prefix = ""
 	}
 	h.http = httpSettings{
-		prefix:         strings.Trim(web.text("routePrefix", prefix), "/"),
-		maxConcurrent:  web.integer("maxConcurrentRequests", defaultConcurrent, -1, 1_000_000),
-		maxOutstanding: web.integer("maxOutstandingRequests", defaultOutstanding, -1, 1_000_000),
+		prefix:         strings.Trim(web.Text("routePrefix", prefix), "/"),
+		maxConcurrent:  web.Integer("maxConcurrentRequests", defaultConcurrent, -1, 1_000_000),
+		maxOutstanding: web.Integer("maxOutstandingRequests", defaultOutstanding, -1, 1_000_000),
 		headers:        map[string]string{},
 	}
 	if web != nil {
-		web.noEffect("it looks at counters of App Service, which a developer's machine lacks", "dynamicThrottlesEnabled")
-		web.noEffect("the header is for responses over HTTPS, and the host serves HTTP", "hsts")
-		if headers := web.object("customHeaders"); headers != nil {
-			for _, m := range headers.members {
-				h.http.headers[m.name], _ = headers.scalar(m.name)
+		web.NoEffect("it looks at counters of App Service, which a developer's machine lacks", "dynamicThrottlesEnabled")
+		web.NoEffect("the header is for responses over HTTPS, and the host serves HTTP", "hsts")
+		if headers := web.Object("customHeaders"); headers != nil {
+			for _, m := range headers.Members {
+				h.http.headers[m.Name], _ = headers.Scalar(m.Name)
 			}
 		}
-		web.done()
+		web.Done()
 	}
-	h.durable = readDurable(s.object("durableTask"), app)
+	h.durable = readDurable(s.Object("durableTask"), app)
 	if s != nil {
-		for _, m := range s.members {
+		for _, m := range s.Members {
 			// A note and no error: extensions of other services are common in host.json, and no function here can use them.
-			if !m.known {
-				s.noEffect("no function can use that extension", m.name)
+			if !m.Known {
+				s.NoEffect("no function can use that extension", m.Name)
 			}
 		}
 	}
 }
 
-func (h *hostFile) readLogging(s *section) {
+func (h *hostFile) readLogging(s *jsonfile.Section) {
 	h.levels = logLevels{}
 	if s == nil {
 		return
@@ -393,18 +390,18 @@ func (h *hostFile) readLogging(s *section) {
 		"trace": levelTrace, "debug": slog.LevelDebug, "information": slog.LevelInfo, "warning": slog.LevelWarn,
 		"error": slog.LevelError, "critical": levelCritical, "none": levelNone,
 	}
-	if levels := s.object("logLevel"); levels != nil {
-		for _, m := range levels.members {
-			text, _ := levels.scalar(m.name)
+	if levels := s.Object("logLevel"); levels != nil {
+		for _, m := range levels.Members {
+			text, _ := levels.Scalar(m.Name)
 			level, ok := names[strings.ToLower(text)]
 			if !ok {
-				levels.fail(m.name, "%q is not one of %s", text, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+				levels.Fail(m.Name, "%q is not one of %s", text, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 			}
-			h.levels[strings.ToLower(m.name)] = level
+			h.levels[strings.ToLower(m.Name)] = level
 		}
 	}
-	s.noEffect("everything is logged to standard error", "applicationInsights", "fileLoggingMode", "console", "debug")
-	s.done()
+	s.NoEffect("everything is logged to standard error", "applicationInsights", "fileLoggingMode", "console", "debug")
+	s.Done()
 }
 
 // retryPolicy is a retry of the host's own, within one instance and without a trace in storage.
@@ -415,39 +412,39 @@ type retryPolicy struct {
 	exponential bool
 }
 
-func readRetry(s *section) *retryPolicy {
+func readRetry(s *jsonfile.Section) *retryPolicy {
 	if s == nil {
 		return nil
 	}
 	p := &retryPolicy{}
 	const longest = 7 * 24 * time.Hour
-	if !s.has("strategy") {
-		s.fail("strategy", "is missing; want fixedDelay or exponentialBackoff")
+	if !s.Has("strategy") {
+		s.Fail("strategy", "is missing; want fixedDelay or exponentialBackoff")
 		return nil
 	}
-	p.exponential = s.choice("strategy", "fixedDelay", "fixedDelay", "exponentialBackoff") == "exponentialBackoff"
-	if !s.has("maxRetryCount") {
-		s.fail("maxRetryCount", "is missing")
+	p.exponential = s.Choice("strategy", "fixedDelay", "fixedDelay", "exponentialBackoff") == "exponentialBackoff"
+	if !s.Has("maxRetryCount") {
+		s.Fail("maxRetryCount", "is missing")
 	}
-	p.max = s.integer("maxRetryCount", 0, -1, 1_000_000)
+	p.max = s.Integer("maxRetryCount", 0, -1, 1_000_000)
 	required := []string{"delayInterval"}
 	if p.exponential {
 		required = []string{"minimumInterval", "maximumInterval"}
-		p.first = s.duration("minimumInterval", 0, 0, longest)
-		p.most = s.duration("maximumInterval", longest, 0, longest)
+		p.first = s.Duration("minimumInterval", 0, 0, longest)
+		p.most = s.Duration("maximumInterval", longest, 0, longest)
 		if p.first > p.most {
-			s.fail("minimumInterval", "is longer than maximumInterval")
+			s.Fail("minimumInterval", "is longer than maximumInterval")
 		}
 	} else {
-		p.first = s.duration("delayInterval", 0, 0, longest)
+		p.first = s.Duration("delayInterval", 0, 0, longest)
 		p.most = p.first
 	}
 	for _, name := range required {
-		if !s.has(name) {
-			s.fail(name, "is missing")
+		if !s.Has(name) {
+			s.Fail(name, "is missing")
 		}
 	}
-	s.done()
+	s.Done()
 	return p
 }
 
@@ -457,4 +454,15 @@ func (p *retryPolicy) delay(attempt int) time.Duration {
 		return p.first
 	}
 	return workers.Exponential(p.first, p.most).Delay(int64(attempt))
+}
+
+// The runtimes all of whose workflows use messages, without durableRequiresGrpc in their bindings.
+const (
+	runtimeDotNet = "dotnet-isolated"
+	runtimeJava   = "java"
+)
+
+// readAuthLevel reads an access level.
+func readAuthLevel(o *jsonfile.Section, name, fallback string) string {
+	return o.Choice(name, fallback, keys.Anonymous, "user", keys.ForFunction, keys.ForSystem, "admin")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/functions/internal/keys"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
@@ -29,7 +30,7 @@ func TestKeys(t *testing.T) {
 	dir := folder(t, files)
 	r := runConfig(t, "", Config{Dir: dir, Environ: os.Environ(), ConnectionString: lazulitest.Start(t).ConnectionString(),
 		Keys: filepath.Join(dir, "keys.json")}, handler)
-	for path, keys := range map[string]string{ // the keys that may call it
+	for path, fitting := range map[string]string{ // the keys that may call it
 		"/api/ofanonymous": " none any grid of-function of-system", "/api/offunction": "any of-function",
 		"/api/ofsystem": "grid",
 		"/api/ofadmin":  "-", "/api/ofuser": "-", "/admin/functions": "-", "/admin/lazuli/": "-",
@@ -37,13 +38,13 @@ func TestKeys(t *testing.T) {
 	} {
 		for _, key := range []string{"", "none", "any", "grid", "of-function", "of-system", "the-master"} {
 			want := "401 "
-			if key == "the-master" || strings.Contains(" "+keys+" ", " "+key+" ") {
+			if key == "the-master" || strings.Contains(" "+fitting+" ", " "+key+" ") {
 				want = "200 "
 			}
 			for _, way := range []string{"header", "query"} {
 				var got string
 				if way == "header" {
-					got = do(t, "GET", r.url+path, "", keyHeader, key)
+					got = do(t, "GET", r.url+path, "", keys.Header, key)
 				} else {
 					got = do(t, "GET", r.url+path+"?code="+key, "")
 				}
@@ -66,51 +67,6 @@ func TestKeys(t *testing.T) {
 	if lines := strings.Join(r.Describe("x"), "\n"); !strings.Contains(lines, "x/api/Offunction (key: function)") ||
 		strings.Contains(lines, "Ofanonymous (") {
 		t.Error(lines)
-	}
-}
-
-func TestKeyFile(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "keys.json")
-	made, err := openKeys(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := openKeys(path)
-	if err != nil || len(read.keys) != 5 || fmt.Sprint(read.keys) != fmt.Sprint(made.keys) ||
-		len(read.get(keyMaster)) < 40 {
-		t.Errorf("%v, %v, made %v", read, err, made)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
-		t.Errorf("others can read it: %v, %v", info.Mode(), err)
-	}
-	for text, want := range map[string]string{
-		`[]`: "not an object of texts", `{}`: "has no host.master", `{"host.master": ""}`: "host.master is empty",
-		`{"host.master": "a", "master": "b"}`:         `"master" is not the name of a key`,
-		`{"host.master": "a", "host.function.": "b"}`: `"host.function." is not the name of a key`,
-		`{"host.master": 1}`:                          "not an object of texts",
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := openKeys(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
-	}
-}
-
-// Without a key file every request is served, and the host's clients of workflows need no secret address.
-func TestDurableClientAddresses(t *testing.T) {
-	t.Parallel()
-	h := &Host{origin: "http://localhost:1", durableSecret: "s"}
-	if c := h.durableClient(false); c.Query != "" || c.Calls != "http://localhost:1"+durablePath {
-		t.Errorf("%+v", c)
-	}
-	h.keys = &keyStore{keys: accessKeys{keyMaster: {value: "m"}, keyDurable: {value: "a&b"}}}
-	c := h.durableClient(true)
-	if c.Query != "code=a%26b" || c.Calls != "http://localhost:1"+durableCalls+"s/" || !c.Messages {
-		text, _ := json.Marshal(c)
-		t.Errorf("%s", text)
 	}
 }
 
@@ -137,14 +93,14 @@ func TestKeyAPI(t *testing.T) {
 		{"PUT", "/admin/functions/order/keys/OWN", `{"value": "other"}`, `200 {LINKS,"name":"OWN","value":"other"}`},
 		{"GET", "/admin/functions/Order/keys", "", `200 {"keys":[{"name":"own","value":"other"}],LINKS}`},
 		{"PUT", "/admin/functions/order/keys/own", `{}`, "400 Invalid key value"},
-		{"PUT", "/admin/functions/order/keys/own", strings.Repeat(" ", maxKeyBody) + `{}`, "400 Invalid key value"},
+		{"PUT", "/admin/functions/order/keys/own", strings.Repeat(" ", 8<<10) + `{}`, "400 Invalid key value"},
 		{"PUT", "/admin/functions/order/keys/a%20b", `{"value": "x"}`, "400 Invalid key name."},
 		{"DELETE", "/admin/host/keys/default", "", "204 "},
 		{"DELETE", "/admin/host/keys/default", "", "404 "},
 		{"DELETE", "/admin/host/systemkeys/_master", "", "400 Cannot delete System Key."},
 		{"PUT", "/admin/host/systemkeys/_master", `{"value": "m"}`, `200 {LINKS,"name":"_master","value":"m"}`},
 	} {
-		got := do(t, c.method, r.url+c.path, c.body, keyHeader, "m")
+		got := do(t, c.method, r.url+c.path, c.body, keys.Header, "m")
 		if strings.HasPrefix(got, "20") && got != "204 " {
 			status, text, _ := strings.Cut(got, " ")
 			var members map[string]json.RawMessage
@@ -168,13 +124,17 @@ func TestKeyAPI(t *testing.T) {
 	if got := do(t, "GET", r.url+"/api/order?code=other", ""); got != "200 called" {
 		t.Errorf("a key that was made: %s", got)
 	}
-	made := do(t, "POST", r.url+"/admin/host/systemkeys/_master", "", keyHeader, "m")
-	if got := do(t, "GET", r.url+"/admin/host/systemkeys", "", keyHeader, "m"); got != "401 " {
+	made := do(t, "POST", r.url+"/admin/host/systemkeys/_master", "", keys.Header, "m")
+	if got := do(t, "GET", r.url+"/admin/host/systemkeys", "", keys.Header, "m"); got != "401 " {
 		t.Errorf("the old master key: %s", got)
 	}
-	read, err := readKeys(file)
-	if err != nil || read[keyMaster].value == "m" || !strings.Contains(made, read[keyMaster].value) ||
-		read["functions.order.own"] != (accessKey{"functions.Order.own", "other"}) || len(read) != 3 {
+	var read map[string]string
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil || read[keys.Master] == "m" || !strings.Contains(made, read[keys.Master]) ||
+		read["functions.Order.own"] != "other" || len(read) != 3 {
 		t.Errorf("the file has %v, %v; the answer was %s", read, err, made)
 	}
 	open := runConfig(t, "", Config{Dir: dir, Environ: os.Environ(), ConnectionString: connection}, handler)

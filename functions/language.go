@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/functions/internal/settings"
 )
 
 // languages are the languages of Azure Functions with files by which a function app in them is known.
@@ -11,18 +13,24 @@ var languages = []struct {
 	runtime, name string
 	files         []string
 }{
+
 	{"python", "Python", []string{"function_app.py", "requirements.txt", "*/__init__.py"}},
+
 	{"node", "JavaScript or TypeScript", []string{"package.json", "*/index.js"}},
+
 	{"dotnet-isolated", ".NET", []string{"*.csproj", "*.fsproj", "worker.config.json"}},
+
 	{"dotnet", ".NET", []string{"*/run.csx"}},
+
 	{"java", "Java", []string{"pom.xml", "build.gradle", "*.jar"}},
+
 	{"powershell", "PowerShell", []string{"profile.ps1", "requirements.psd1", "*/run.ps1"}},
 }
 
 // languageOf returns the language of an app without a custom handler: its FUNCTIONS_WORKER_RUNTIME, its name, and by
 // what it is known. All are empty if the language is not known.
-func languageOf(dir string, s *settings) (runtime, name, evidence string) {
-	set, _ := s.get("FUNCTIONS_WORKER_RUNTIME")
+func languageOf(dir string, s *settings.Settings) (runtime, name, evidence string) {
+	set, _ := s.Get("FUNCTIONS_WORKER_RUNTIME")
 	for _, l := range languages {
 		if strings.EqualFold(l.runtime, set) {
 			return l.runtime, l.name, "FUNCTIONS_WORKER_RUNTIME is " + set
@@ -54,13 +62,4 @@ func noHandler(name, evidence string, err error) string {
 		return fmt.Sprintf("this is a function app in %s (%s): %v", name, evidence, err)
 	}
 	return fmt.Sprintf("this is a function app in %s (%s), and this host has no language workers", name, evidence)
-}
-
-// about names the app for lists of processes: its folder and language.
-func (p *project) about() string {
-	language := "custom handler"
-	if p.worker != nil {
-		_, language, _ = languageOf(p.dir, p.settings)
-	}
-	return "function app " + filepath.Base(p.dir) + ", " + language
 }

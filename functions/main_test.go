@@ -201,18 +201,18 @@ func runConfig(t *testing.T, before string, c Config, handler http.Handler) *run
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.process.url = before
+	h.process.Set(before, nil)
 	if handler != nil {
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		h.keep = func(ctx context.Context) error {
 			for first := true; ; first = false {
 				if !first || before == "" {
-					h.process.set(server.URL, nil)
+					h.process.Set(server.URL, nil)
 				}
 				select {
-				case <-h.process.suspect:
-				case <-h.process.hangs:
+				case <-h.process.Suspect:
+				case <-h.process.Hangs:
 				case <-ctx.Done():
 					return nil
 				}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/functions/internal/jsonfile"
 )
 
 const minimalHost = `{"version": "2.0", "customHandler": {"description": {"defaultExecutablePath": "x"}}, "extensions": {"queues": {"batchSize": 3}}}`
@@ -28,7 +30,7 @@ func TestSettingsOverrideHostJSON(t *testing.T) {
 		"functionTimeout":   {host.timeout, time.Minute},
 		"functions":         {strings.Join(host.functions, ","), "r"},
 		"logLevel":          {host.levels.enabled("Function.r", 4), false},
-		"the handler":       {host.handler.path, "x"},
+		"the handler":       {host.handler.Path, "x"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", what, c.got, c.want)
@@ -104,11 +106,11 @@ func TestAppsOfLanguageWorkersAreRefused(t *testing.T) {
 // The deepest nesting that a file can have is an error, not the end of the process.
 func TestDeeplyNestedJSON(t *testing.T) {
 	t.Parallel()
-	if got, _ := load(t, map[string]string{"host.json": strings.Repeat("[", maxFileSize)}); !strings.Contains(got,
+	if got, _ := load(t, map[string]string{"host.json": strings.Repeat("[", jsonfile.MaxSize)}); !strings.Contains(got,
 		"host.json: want an object") {
 		t.Errorf("%.200q", got)
 	}
-	if got, _ := load(t, map[string]string{"host.json": strings.Repeat(" ", maxFileSize+1)}); !strings.Contains(got,
+	if got, _ := load(t, map[string]string{"host.json": strings.Repeat(" ", jsonfile.MaxSize+1)}); !strings.Contains(got,
 		"too many") {
 		t.Errorf("%.200q", got)
 	}

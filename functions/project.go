@@ -15,14 +15,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/functions/internal/jsonfile"
+	"github.com/lazuli-storage/lazuli/functions/internal/settings"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
 // project is the function app of a folder.
 type project struct {
 	dir       string // absolute
-	settings  *settings
-	local     localHost
+	settings  *settings.Settings
+	local     settings.Local
 	host      *hostFile
 	worker    WorkerApp      // nil: a custom handler
 	zone      *time.Location // of timers
@@ -41,15 +43,15 @@ func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("the folder %s does not exist", dir)
 	}
-	var r report
+	var r jsonfile.Report
 	p := &project{dir: dir, zone: time.UTC}
-	p.settings, p.local = readSettings(&r, dir, c.Environ)
+	p.settings, p.local = settings.Read(&r, dir, c.Environ)
 	if c.CORS != "" {
-		p.local.cors = origins(c.CORS)
+		p.local.CORS = settings.Origins(c.CORS)
 	}
-	p.local.corsCredentials = p.local.corsCredentials || c.CORSCredentials
-	if p.local.corsCredentials && slices.Contains(p.local.cors, "*") {
-		r.fail("local.settings.json: Host.CORSCredentials: needs origins by name in CORS or --cors, not *: browsers " +
+	p.local.CORSCredentials = p.local.CORSCredentials || c.CORSCredentials
+	if p.local.CORSCredentials && slices.Contains(p.local.CORS, "*") {
+		r.Fail("local.settings.json: Host.CORSCredentials: needs origins by name in CORS or --cors, not *: browsers " +
 			"refuse the two together")
 	}
 	p.addLocalSettings(&r, c)
@@ -58,25 +60,25 @@ func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 		return nil, fmt.Errorf("%s has no host.json: it is not the folder of a function app", dir)
 	}
 	if err != nil {
-		return nil, errors.Join(append(r.errs, err)...)
+		return nil, errors.Join(append(r.Errs, err)...)
 	}
 	if _, ok := p.host.levels[hostCategory]; !ok && c.Verbose {
 		p.host.levels[hostCategory] = slog.LevelDebug
 	}
-	if v, ok := p.settings.get("FUNCTIONS_WORKER_RUNTIME"); ok && p.host.runtime == "" && !strings.EqualFold(v, "custom") {
-		r.warn("FUNCTIONS_WORKER_RUNTIME is %q; custom handlers are run all the same, as if it were custom", v)
+	if v, ok := p.settings.Get("FUNCTIONS_WORKER_RUNTIME"); ok && p.host.runtime == "" && !strings.EqualFold(v, "custom") {
+		r.Warn("FUNCTIONS_WORKER_RUNTIME is %q; custom handlers are run all the same, as if it were custom", v)
 	}
 	if p.host.runtime != "" {
-		p.settings.set("FUNCTIONS_WORKER_RUNTIME", p.host.runtime)
+		p.settings.Set("FUNCTIONS_WORKER_RUNTIME", p.host.runtime)
 	}
 	functions, err := p.readFunctions(ctx, &r, c)
 	if err != nil {
 		return nil, err
 	}
 	p.choose(&r, functions, c.Functions)
-	p.warnings, p.notes = r.warnings, r.notes
+	p.warnings, p.notes = r.Warnings, r.Notes
 	// A language worker was started to find the functions. It must not outlive an error.
-	if err = errors.Join(r.errs...); err != nil {
+	if err = errors.Join(r.Errs...); err != nil {
 		if p.worker != nil {
 			p.worker.Close()
 		}
@@ -89,13 +91,13 @@ func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 }
 
 // readFunctions returns the functions of the app: those that its language worker finds, or those of its folders.
-func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*function, error) {
-	read := func(own *report, file *section, name string) *function {
+func (p *project) readFunctions(ctx context.Context, r *jsonfile.Report, c Config) ([]*function, error) {
+	read := func(own *jsonfile.Report, file *jsonfile.Section, name string) *function {
 		f := readFunction(file, name, p.dir, p.settings, p.host)
-		f.errs = own.errs
+		f.errs = own.Errs
 		// A function that cannot run is left out with its errors, and the others run, unless it was asked for by its name.
 		if wanted := p.wanted(f, c.Functions); wanted && (len(f.errs) == 0 || len(c.Functions) > 0) {
-			r.add(own)
+			r.Add(own)
 		}
 		if len(f.errs) > 0 || f.trigger == nil {
 			f.trigger, f.route = &binding{kind: "not supported"}, nil
@@ -106,11 +108,11 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 		return readFunctions(r, p.dir, p.host, read)
 	}
 	// No worker is started for an app that cannot run.
-	if len(r.errs) > 0 {
-		return nil, errors.Join(r.errs...)
+	if len(r.Errs) > 0 {
+		return nil, errors.Join(r.Errs...)
 	}
 	processes := 1
-	if v, ok := p.settings.get("FUNCTIONS_WORKER_PROCESS_COUNT"); ok {
+	if v, ok := p.settings.Get("FUNCTIONS_WORKER_PROCESS_COUNT"); ok {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > maxProcesses {
 			return nil, fmt.Errorf("FUNCTIONS_WORKER_PROCESS_COUNT: want 1 to %d, got %q", maxProcesses, v)
@@ -135,10 +137,10 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 		if w.Retry != nil {
 			text, err = json.Marshal(map[string]any{"bindings": w.Bindings, "retry": w.Retry})
 		}
-		var file *section
-		own := &report{}
+		var file *jsonfile.Section
+		own := &jsonfile.Report{}
 		if err == nil {
-			file, err = newSection(own, "function "+w.Name, "", text)
+			file, err = jsonfile.Parse(own, "function "+w.Name, "", text)
 		}
 		if err != nil {
 			list = append(list, unreadable(w.Name, fmt.Errorf("function %s: %w", w.Name, err)))
@@ -154,11 +156,11 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 // environ is the environment of a language worker: the settings, of which those whose names have colons also have the
 // names by which .NET reads them from variables. The storage libraries for Python do not know UseDevelopmentStorage.
 func (p *project) environ() []string {
-	list := slices.Clone(p.settings.values)
-	for _, line := range p.settings.values {
+	list := slices.Clone(p.settings.Values)
+	for _, line := range p.settings.Values {
 		name, value, _ := strings.Cut(line, "=")
 		variable := strings.ReplaceAll(name, ":", "__")
-		if _, set := p.settings.get(variable); !set {
+		if _, set := p.settings.Get(variable); !set {
 			list = append(list, variable+"="+value)
 		}
 	}
@@ -190,35 +192,35 @@ func (p *project) loads() []WorkerFunction {
 }
 
 // addLocalSettings adds the settings that a host on a developer's machine adds.
-func (p *project) addLocalSettings(r *report, c Config) {
+func (p *project) addLocalSettings(r *jsonfile.Report, c Config) {
 	s := p.settings
-	if v, _ := s.get(connstr.DefaultConnection); v == "" {
-		s.set(connstr.DefaultConnection, connstr.Development)
+	if v, _ := s.Get(connstr.DefaultConnection); v == "" {
+		s.Set(connstr.DefaultConnection, connstr.Development)
 	}
 	if c.ConnectionString != "" {
-		for _, line := range slices.Clone(s.values) {
+		for _, line := range slices.Clone(s.Values) {
 			if name, value, _ := strings.Cut(line, "="); isDevelopment(value) {
-				s.set(name, c.ConnectionString)
+				s.Set(name, c.ConnectionString)
 			}
 		}
 	}
-	if v, _ := s.get("AZURE_FUNCTIONS_ENVIRONMENT"); v == "" {
-		s.set("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
+	if v, _ := s.Get("AZURE_FUNCTIONS_ENVIRONMENT"); v == "" {
+		s.Set("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
 	}
-	if name, ok := s.get("WEBSITE_TIME_ZONE"); ok && name != "" {
+	if name, ok := s.Get("WEBSITE_TIME_ZONE"); ok && name != "" {
 		// time.LoadLocation takes "Local" for the machine's zone, which differs from one instance to the next.
 		zone, err := time.LoadLocation(name)
 		if err != nil || strings.EqualFold(name, "local") {
-			r.fail("WEBSITE_TIME_ZONE: %q is not the name of a time zone of the IANA database, such as Europe/Berlin; names "+
+			r.Fail("WEBSITE_TIME_ZONE: %q is not the name of a time zone of the IANA database, such as Europe/Berlin; names "+
 				"of Windows are not supported", name)
 		} else {
 			p.zone = zone
 		}
 	}
-	if _, ok := s.get("WEBSITE_HOSTNAME"); !ok && c.Port != 0 {
-		s.set("WEBSITE_HOSTNAME", "localhost:"+strconv.Itoa(c.Port))
+	if _, ok := s.Get("WEBSITE_HOSTNAME"); !ok && c.Port != 0 {
+		s.Set("WEBSITE_HOSTNAME", "localhost:"+strconv.Itoa(c.Port))
 	}
-	s.set("FUNCTIONS_APP_ROOT_PATH", p.dir)
+	s.Set("FUNCTIONS_APP_ROOT_PATH", p.dir)
 }
 
 // wanted reports whether a function is to run: it is not disabled, and in the lists of functions that there are. What
@@ -234,14 +236,14 @@ func contains(names []string, name string) bool {
 
 // choose removes functions that are disabled, or not in a list of functions, and those that cannot run: the others of
 // the app do, as in Azure. If none can run, the app cannot.
-func (p *project) choose(r *report, all []*function, only []string) {
+func (p *project) choose(r *jsonfile.Report, all []*function, only []string) {
 	names := make([]string, 0, len(all))
 	for _, f := range all {
 		names = append(names, f.name)
 	}
 	for _, name := range only {
 		if !contains(names, name) {
-			r.fail("no function is called %q; there are: %s", name, strings.Join(names, ", "))
+			r.Fail("no function is called %q; there are: %s", name, strings.Join(names, ", "))
 		}
 	}
 	var errs []error
@@ -252,19 +254,19 @@ func (p *project) choose(r *report, all []*function, only []string) {
 			continue
 		case wanted:
 			errs = append(errs, f.errs...)
-			r.warn("the function %s cannot run: %v", f.name, errors.Join(f.errs...))
+			r.Warn("the function %s cannot run: %v", f.name, errors.Join(f.errs...))
 		default:
 			f.errs = nil // It is not to run; what is wrong with it does not matter.
 		}
 		p.disabled = append(p.disabled, f)
 	}
 	if len(errs) > 0 && len(p.functions) == 0 && len(only) == 0 {
-		r.errs = append(r.errs, errs...)
+		r.Errs = append(r.Errs, errs...)
 	}
-	if len(all) == 0 && len(r.errs) == 0 {
-		r.fail("%s has no functions: none of its folders holds a function.json%s", p.dir, p.noneIndexed())
-	} else if len(p.functions) == 0 && len(r.errs) == 0 {
-		r.fail("every function is disabled or not chosen: %s", strings.Join(names, ", "))
+	if len(all) == 0 && len(r.Errs) == 0 {
+		r.Fail("%s has no functions: none of its folders holds a function.json%s", p.dir, p.noneIndexed())
+	} else if len(p.functions) == 0 && len(r.Errs) == 0 {
+		r.Fail("every function is disabled or not chosen: %s", strings.Join(names, ", "))
 	}
 }
 
@@ -278,10 +280,19 @@ func (p *project) noneIndexed() string {
 
 // hostID names the app in the storage account. It stays the same for as long as the folder stays where it is.
 func (p *project) hostID() string {
-	if id, ok := p.settings.get("AzureFunctionsWebHost__hostid"); ok && id != "" {
+	if id, ok := p.settings.Get("AzureFunctionsWebHost__hostid"); ok && id != "" {
 		return strings.ToLower(id)
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(p.dir))
 	return fmt.Sprintf("lazuli-func-%016x", h.Sum64())
+}
+
+// about names the app for lists of processes: its folder and language.
+func (p *project) about() string {
+	language := "custom handler"
+	if p.worker != nil {
+		_, language, _ = languageOf(p.dir, p.settings)
+	}
+	return "function app " + filepath.Base(p.dir) + ", " + language
 }

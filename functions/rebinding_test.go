@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/functions/internal/keys"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
@@ -23,11 +24,11 @@ func TestRebinding(t *testing.T) {
 	handler, _ := record(`{"Outputs": {"res": {"body": "called"}}}`)
 	files := map[string]string{"H/function.json": fmt.Sprintf(httpOnly, ""),
 		"keys.json": `{"host.master": "the-master", "host.function.default": "any", "host.systemKey.default": "system"}`}
-	for _, keys := range []bool{false, true} {
+	for _, withKeys := range []bool{false, true} {
 		dir := folder(t, files)
 		c := Config{Dir: dir, Environ: os.Environ(), ConnectionString: lazulitest.Start(t).ConnectionString(),
 			AllowHosts: []string{"tunnel.example"}}
-		if keys {
+		if withKeys {
 			c.Keys = filepath.Join(dir, "keys.json")
 		}
 		r := runConfig(t, "", c, handler)
@@ -35,21 +36,21 @@ func TestRebinding(t *testing.T) {
 			"/runtime/webhooks/durabletask/instances"} {
 			for _, method := range []string{"GET", "POST"} {
 				evil := do(t, method, r.url+path, "", "Host", "evil.example:7071", "Origin", "http://evil.example:7071",
-					keyHeader, "none")
-				if refused := strings.HasPrefix(evil, "403 host name"); refused == keys {
-					t.Errorf("%s %s by a page, keys %v: %s", method, path, keys, evil)
+					keys.Header, "none")
+				if refused := strings.HasPrefix(evil, "403 host name"); refused == withKeys {
+					t.Errorf("%s %s by a page, keys %v: %s", method, path, withKeys, evil)
 				}
 			}
 		}
 		for _, host := range []string{"tunnel.example", "TUNNEL.example:443", "127.0.0.1", "app.localhost:7071"} {
-			if got := do(t, "POST", r.url+"/api/H", "", "Host", host, keyHeader, "any"); !strings.HasPrefix(got, "200") {
-				t.Errorf("by the host %s, keys %v: %s", host, keys, got)
+			if got := do(t, "POST", r.url+"/api/H", "", "Host", host, keys.Header, "any"); !strings.HasPrefix(got, "200") {
+				t.Errorf("by the host %s, keys %v: %s", host, withKeys, got)
 			}
 		}
 		// With keys the page at / does not tell what functions there are.
 		page := get(t, r.url+"/")
-		if told := strings.Contains(page, "api/H"); !strings.Contains(page, "up and running") || told == keys {
-			t.Errorf("keys %v: %s", keys, page)
+		if told := strings.Contains(page, "api/H"); !strings.Contains(page, "up and running") || told == withKeys {
+			t.Errorf("keys %v: %s", withKeys, page)
 		}
 	}
 }

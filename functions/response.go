@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/functions/internal/jsonvalue"
 )
 
 // response is what a function returned, by whichever way it was called.
@@ -51,12 +53,12 @@ func parseResponse(status int, header http.Header, body []byte) (*response, erro
 	if r == nil {
 		return nil, errors.New("the handler's answer is null, want an object")
 	}
-	answer := &response{outputs: map[string]Value{}, returned: Value{JSON: present(r.ReturnValue)}}
+	answer := &response{outputs: map[string]Value{}, returned: Value{JSON: jsonvalue.Present(r.ReturnValue)}}
 	for name, raw := range r.Outputs {
-		answer.outputs[name] = Value{JSON: present(raw)}
+		answer.outputs[name] = Value{JSON: jsonvalue.Present(raw)}
 	}
 	for _, raw := range r.Logs {
-		answer.logs = append(answer.logs, rawText(raw))
+		answer.logs = append(answer.logs, jsonvalue.Text(raw))
 	}
 	return answer, nil
 }
@@ -72,37 +74,12 @@ func (r *response) output(f *function, b *binding) Value {
 	if !f.hasReturn() && r.returned.JSON != nil {
 		var members map[string]json.RawMessage
 		if json.Unmarshal(r.returned.JSON, &members) == nil {
-			if v := present(members[b.name]); v != nil {
+			if v := jsonvalue.Present(members[b.name]); v != nil {
 				return Value{JSON: v, Literal: r.returned.Literal}
 			}
 		}
 	}
 	return r.outputs[b.name]
-}
-
-func (f *function) hasReturn() bool {
-	for _, b := range f.out {
-		if b.name == returnName {
-			return true
-		}
-	}
-	return false
-}
-
-func present(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
-	return raw
-}
-
-// rawText is a JSON value as text: a string's own, of everything else the JSON.
-func rawText(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	return plainText(raw)
 }
 
 // contents makes the items of an output: a list is several, everything else one. Text that is a JSON list counts as
@@ -115,26 +92,17 @@ func (b *binding) contents(v Value) []content {
 		}
 		return items
 	}
-	list, isList := asList(v.JSON)
+	list, isList := jsonvalue.List(v.JSON)
 	if v.JSON == nil || !isList {
 		return []content{b.content(v)}
 	}
 	items := make([]content, 0, len(list))
 	for _, item := range list {
-		if present(item) != nil {
-			items = append(items, content{data: []byte(rawText(item))})
+		if jsonvalue.Present(item) != nil {
+			items = append(items, content{data: []byte(jsonvalue.Text(item))})
 		}
 	}
 	return items
-}
-
-func asList(raw json.RawMessage) ([]json.RawMessage, bool) {
-	text := strings.TrimSpace(rawText(raw))
-	if !strings.HasPrefix(text, "[") {
-		return nil, false
-	}
-	var list []json.RawMessage
-	return list, json.Unmarshal([]byte(text), &list) == nil
 }
 
 // content is one message or blob.
@@ -157,7 +125,7 @@ func (b *binding) content(v Value) content {
 			return content{data: data, decoded: true}
 		}
 	}
-	return content{data: []byte(rawText(raw))}
+	return content{data: []byte(jsonvalue.Text(raw))}
 }
 
 // fromBase64 decodes what .NET's Convert.FromBase64String takes: white space is skipped, padding is needed.

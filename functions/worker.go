@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/functions/internal/jsonvalue"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -170,61 +171,19 @@ type Value struct {
 
 // present reports whether the value is there at all.
 func (v Value) present() bool {
-	return present(v.JSON) != nil || v.Bytes != nil || v.HTTP != nil || v.Items != nil
+	return jsonvalue.Present(v.JSON) != nil || v.Bytes != nil || v.HTTP != nil || v.Items != nil
 }
 
 // FunctionError means that a function has failed: its worker works.
 type FunctionError struct{ Err error }
 
 func (e *FunctionError) Error() string { return e.Err.Error() }
+
 func (e *FunctionError) Unwrap() error { return e.Err }
 
-// invoker calls functions: in the web server of a custom handler, or in language workers.
-type invoker interface {
-	// run keeps the processes that are called running until ctx is done.
-	run(ctx context.Context) error
-	// invoke calls a function, with the values of its trigger and input bindings.
-	invoke(ctx context.Context, inv *invocation, inputs map[string]any) (*response, error)
-}
-
-// languageInvoker calls functions in language workers.
-type languageInvoker struct {
-	host *Host
-	app  WorkerApp
-}
-
-func (l *languageInvoker) run(ctx context.Context) error { return l.app.Run(ctx) }
-
-func (l *languageInvoker) invoke(ctx context.Context, inv *invocation, inputs map[string]any) (*response, error) {
-	call := &Invocation{
-		ID: inv.id, Function: inv.function.name, Metadata: map[string]any{}, Retry: inv.retry,
-		Trace: inv.trace, Forward: inv.forward, Gone: inv.gone,
-		Log: func(user bool, level slog.Level, message string) {
-			category := "Function." + inv.function.name
-			if user {
-				category += ".User"
-			}
-			if l.host.project.host.levels.enabled(category, level) {
-				inv.log.Log(ctx, level, message)
-			}
-		},
-	}
-	for _, b := range append([]*binding{inv.function.trigger}, inv.function.in...) {
-		value := inputs[b.name]
-		if data, ok := value.(httpData); ok {
-			value = data.request
-		}
-		call.Inputs = append(call.Inputs, Input{b.name, value})
-	}
-	for _, e := range inv.data.entries {
-		if e.value != nil {
-			call.Metadata[e.name] = e.value
-		}
-	}
-	// internal/functions/languageworker has the WorkerApp of all languages: it gives the call to one of its processes.
-	got, err := l.app.Invoke(ctx, call)
-	if err != nil {
-		return nil, err
-	}
-	return &response{outputs: got.Outputs, returned: got.Return, forwarded: inv.forwarded}, nil
+// RetryContext has the number of the attempt under a retry policy.
+type RetryContext struct {
+	RetryCount    int
+	MaxRetryCount int
+	Exception     string // of the attempt before; empty for the first
 }

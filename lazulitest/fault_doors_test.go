@@ -24,6 +24,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 	"github.com/lazuli-storage/lazuli/internal/server/seed"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdoors"
 	"github.com/lazuli-storage/lazuli/lazulitest"
@@ -88,7 +89,7 @@ func TestDashboardSetsEveryRule(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	site := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
-		Requests: dashboard.NewRequests(time.Now), InMemory: true})
+		Requests: requestlog.New(time.Now), InMemory: true})
 	page := httptest.NewRecorder()
 	site.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/ui/control", nil))
 	token := regexp.MustCompile(`name="csrf" content="([0-9a-f]+)"`).FindStringSubmatch(page.Body.String())

@@ -1,11 +1,11 @@
 package tablesvc
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
@@ -19,7 +19,7 @@ import (
 // none. A failed change is answered inside a 202, by one part that says which change failed.
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 func (s *Service) entityGroupTransaction(c *call) error {
-	m := batchMemories.Get().(*batchMemory)
+	m := writeMemories.Get().(*writeMemory)
 	body, err := c.ReadBodyInto(m.body, maxBody)
 	if err != nil {
 		return err
@@ -46,55 +46,23 @@ func (s *Service) entityGroupTransaction(c *call) error {
 	return err
 }
 
-// batchMemory is memory that transactions use again.
-type batchMemory struct {
-	body, records, answer []byte
-}
-
-var batchMemories = sync.Pool{New: func() any { return new(batchMemory) }}
-
-// maxBatchMemory bounds the size of each part of a batchMemory that is kept, in bytes: that of a hundred entities of 5
-// KiB.
-const maxBatchMemory = 512 << 10
-
-// reserve returns memory for the records of the parts, which is enough unless they are larger than their JSON.
-func (m *batchMemory) reserve(parts []part) []byte {
-	n := 0
-	for i := range parts {
-		n += len(parts[i].body) + recordRoom
-	}
-	if cap(m.records) < n {
-		m.records = make([]byte, 0, n)
-	}
-	return m.records[:0]
-}
-
-// recordRoom is the size by which a record may exceed its JSON before it needs memory of its own, in bytes.
-const recordRoom = 32
-
-// release keeps the memory for the next transaction. Nothing may refer to it any more. After an error or a panic,
-// release is not called.
-func (m *batchMemory) release() {
-	for _, b := range []*[]byte{&m.body, &m.records, &m.answer} {
-		if cap(*b) > maxBatchMemory {
-			*b = nil
-		}
-	}
-	batchMemories.Put(m)
-}
-
 // step is one parsed change of a transaction.
 type step struct {
 	part     *part
 	mutation *state.Mutation
-	request  writeRequest // without the body
-	format   format
-	form     entity.Form
-	prefer   string
+	*head
+}
+
+// head has the lines before the body of a change. Changes with the same lines share it.
+type head struct {
+	request writeRequest // without the body
+	format  format
+	form    entity.Form
+	prefer  string
 }
 
 // changeSet carries out a change set and writes its answer. It returns only errors that are not the client's.
-func (s *Service) changeSet(c *call, parts []part, w *batchWriter, m *batchMemory) error {
+func (s *Service) changeSet(c *call, parts []part, w *batchWriter, m *writeMemory) error {
 	if len(parts) == 0 { // the answer is empty too
 		w.beginChanges()
 		w.endChanges()
@@ -111,7 +79,11 @@ func (s *Service) changeSet(c *call, parts []part, w *batchWriter, m *batchMemor
 				tag = at.DateTimeETag()
 			}
 			st := &steps[i]
-			w.change(st.part, st.format, st.answer(&w.room, results[i], tag))
+			var before *part
+			if i > 0 {
+				before = steps[i-1].part
+			}
+			w.changeLike(before, st.part, st.format, st.answer(&w.room, results[i], tag))
 		}
 		w.endChanges()
 		return nil
@@ -136,7 +108,7 @@ func (s *Service) changeSet(c *call, parts []part, w *batchWriter, m *batchMemor
 }
 
 // transact parses and carries out all changes. A client's error is wrapped in a [state.MutationError].
-func (s *Service) transact(c *call, parts []part, m *batchMemory) ([]entity.Record, []step, error) {
+func (s *Service) transact(c *call, parts []part, m *writeMemory) ([]entity.Record, []step, error) {
 	steps, name, err := readSteps(c, parts, m)
 	if err != nil {
 		return nil, nil, err
@@ -161,11 +133,15 @@ func (s *Service) transact(c *call, parts []part, m *batchMemory) ([]entity.Reco
 
 // readSteps parses all changes and checks that they are of one partition and of different entities. It returns the
 // table.
-func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string, err error) {
+func readSteps(c *call, parts []part, m *writeMemory) (steps []step, name string, err error) {
 	steps = make([]step, len(parts))
 	mutations := make([]state.Mutation, len(parts))
-	room := m.reserve(parts)
-	rows := make(map[string]bool, len(parts))
+	size := 0
+	for i := range parts {
+		size += len(parts[i].body)
+	}
+	room := m.reserve(len(parts), size)
+	var rows rowSet
 	for i := range parts {
 		// Azure names the last change within the limit: https://github.com/microsoft/AzureStorageExplorer/issues/5585
 		if i == maxChanges {
@@ -175,10 +151,8 @@ func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string
 		st.mutation = &mutations[i]
 		// Most transactions have the same kind of change a hundred times, with the same lines before the bodies.
 		if i > 0 && parts[i].sameHead(&parts[i-1]) {
-			head := steps[i-1]
-			head.mutation = st.mutation
-			*st = head
-		} else if err := st.readHead(c, &parts[i]); err != nil {
+			st.head = steps[i-1].head
+		} else if st.head, err = readHead(c, &parts[i]); err != nil {
 			return nil, "", &state.MutationError{Index: i, Err: err}
 		}
 		if err := st.readBody(c, &parts[i], room); err != nil {
@@ -190,15 +164,13 @@ func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string
 		}
 		// The records lie one behind the other in the same memory. One that did not fit has memory of its own.
 		room = room[:min(len(room)+len(st.mutation.Record), cap(room))]
-		switch row := string(st.mutation.Row); {
+		switch {
 		case !strings.EqualFold(table, name):
 			err = errInvalidInput.WithMessage("All commands in a batch must operate on the same table.")
 		case string(st.mutation.Partition) != string(steps[0].mutation.Partition):
 			err = errPartitions
-		case rows[row]:
+		case !rows.add(mutations[:i+1]):
 			err = errDuplicateRow
-		default:
-			rows[row] = true
 		}
 		if err != nil {
 			return nil, "", &state.MutationError{Index: i, Err: err}
@@ -207,37 +179,62 @@ func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string
 	return steps, name, nil
 }
 
+// rowSet finds the second change of a row. Most transactions have their rows in ascending order: then a comparison with
+// the last one is enough, and there is no map.
+type rowSet struct{ rows map[string]bool }
+
+// add adds the row of the last mutation to those of the others, and reports whether it was not among them.
+func (s *rowSet) add(list []state.Mutation) bool {
+	last := len(list) - 1
+	row := list[last].Row
+	if s.rows == nil {
+		if last == 0 || bytes.Compare(list[last-1].Row, row) < 0 {
+			return true
+		}
+		s.rows = make(map[string]bool, maxChanges)
+		for i := range list[:last] {
+			s.rows[string(list[i].Row)] = true
+		}
+	}
+	if s.rows[string(row)] {
+		return false
+	}
+	s.rows[string(row)] = true
+	return true
+}
+
 // readHead parses what stands before the body of a change, and checks that the caller may make it.
-func (st *step) readHead(c *call, p *part) error {
+func readHead(c *call, p *part) (*head, error) {
 	path, query := p.target(c)
 	a, err := parsePath(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if option(query, "comp") != "" {
-		return errInvalidInput
+		return nil, errInvalidInput
 	}
+	h := new(head)
 	// Headers of the part count, not those of the batch: each part is a request of its own.
 	accept, _ := p.get("Accept")
-	if st.format, err = acceptedFormat(c.version, option(query, "$format"), accept); err != nil {
-		return err
+	if h.format, err = acceptedFormat(c.version, option(query, "$format"), accept); err != nil {
+		return nil, err
 	}
 	ch, need, err := p.change(a.level)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Before the body is parsed: a caller without the permission must not learn what is wrong with its entity.
 	if err := c.checkPart(a.table, need); err != nil {
-		return err
+		return nil, err
 	}
 	w := writeRequest{change: ch, address: a, version: c.version}
 	w.contentType, _ = p.get("Content-Type")
 	w.ifMatch, w.hasIfMatch = p.get("If-Match")
 	_, w.hasIfNoneMatch = p.get("If-None-Match")
 	prefer, _ := p.get("Prefer")
-	st.request, st.prefer = w, c.preference(prefer)
-	st.form = entity.Form{Metadata: st.format.metadata, Base: c.Base, Account: c.Account, Table: a.table}
-	return nil
+	h.request, h.prefer = w, c.preference(prefer)
+	h.form = entity.Form{Metadata: h.format.metadata, Base: c.Base, Account: c.Account, Table: a.table}
+	return h, nil
 }
 
 // readBody parses the change of a part whose head was parsed. room is as in [entity.Rules].

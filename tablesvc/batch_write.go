@@ -16,6 +16,19 @@ type batchWriter struct {
 	buf             []byte
 	boundary, inner string
 	room            answerMemory
+
+	// The lines before those of an entity, as they were last written, and what they depend on: most transactions have the
+	// same ones a hundred times.
+	opening            opening
+	openingAt, openEnd int // in buf, 0 without a last one
+}
+
+// opening is what the first lines of the answer to a change depend on, but for its headers.
+type opening struct {
+	method                             string
+	format                             format
+	status                             int
+	content, uncontrolled, unpreferred bool
 }
 
 // answerRoom is the approximate size in bytes of the answer to one change.
@@ -60,9 +73,20 @@ func (w *batchWriter) beginChanges() {
 }
 
 // change writes the answer to one change.
-func (w *batchWriter) change(p *part, f format, a answer) {
-	w.line("--", w.inner)
-	w.part(p, f, a)
+func (w *batchWriter) change(p *part, f format, a answer) { w.changeLike(nil, p, f, a) }
+
+// changeLike is change after the answer to the change before, nil for none.
+func (w *batchWriter) changeLike(before, p *part, f format, a answer) {
+	o := opening{p.method, f, a.status, a.body != nil, a.uncontrolled, a.unpreferred}
+	if before != nil && w.opening == o && p.sameHead(before) {
+		w.buf = append(w.buf, w.buf[w.openingAt:w.openEnd]...)
+	} else {
+		w.opening, w.openingAt = o, len(w.buf)
+		w.line("--", w.inner)
+		w.open(p, f, a)
+		w.openEnd = len(w.buf)
+	}
+	w.entity(a)
 }
 
 func (w *batchWriter) endChanges() { w.line("--", w.inner, "--") }
@@ -74,6 +98,12 @@ func (w *batchWriter) single(p *part, f format, a answer) {
 }
 
 func (w *batchWriter) part(p *part, f format, a answer) {
+	w.open(p, f, a)
+	w.entity(a)
+}
+
+// open writes the lines of a part up to those of its entity.
+func (w *batchWriter) open(p *part, f format, a answer) {
 	w.line("Content-Type: application/http")
 	w.line("Content-Transfer-Encoding: binary")
 	w.line()
@@ -98,6 +128,10 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 	if a.body != nil {
 		w.line("Content-Type: ", a.contentType)
 	}
+}
+
+// entity writes the rest of a part.
+func (w *batchWriter) entity(a answer) {
 	if a.location != nil {
 		w.bytes("Location: ", a.location)
 	}

@@ -113,15 +113,17 @@ func (c *call) admit(table string, partition []byte, entities int) error {
 	return c.Admit(table, string(partition), entities)
 }
 
-// write parses the request and carries it out. It returns the mutation and the entity's new record.
-func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.Record, error) {
+// write parses the request and carries it out. It returns the mutation and the entity's new record, which are valid
+// until mem is released.
+func (s *Service) write(c *call, change state.Change, mem *writeMemory) (*state.Mutation, entity.Record, error) {
 	w := writeRequest{change: change, address: c.address, version: c.version, contentType: c.Header("Content-Type"),
 		ifMatch: c.Header("If-Match"), hasIfMatch: c.HasHeader("If-Match"), hasIfNoneMatch: c.HasHeader("If-None-Match")}
 	if change != state.Remove {
 		var err error
-		if w.body, err = c.ReadBody(maxBody); err != nil {
+		if w.body, err = c.ReadBodyInto(mem.body, maxBody); err != nil {
 			return nil, nil, err
 		}
+		mem.body, w.room = w.body, mem.reserve(1, len(w.body))
 	}
 	m := &state.Mutation{}
 	if err := w.mutation(m); err != nil {
@@ -154,11 +156,12 @@ func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.R
 // insertEntity is Insert Entity.
 // https://learn.microsoft.com/rest/api/storageservices/insert-entity
 func (s *Service) insertEntity(c *call) error {
-	m, r, err := s.write(c, state.Insert)
+	mem := writeMemories.Get().(*writeMemory)
+	m, r, err := s.write(c, state.Insert, mem)
 	if err != nil {
 		return err
 	}
-	var room answerMemory
+	room := answerMemory{body: mem.answer}
 	a := room.insert(c.form(), c.preference(c.Header("Prefer")), c.format, inserted{m, r, r.Timestamp().DateTimeETag()})
 	location := string(a.location)
 	c.Set("Location", location)
@@ -168,9 +171,14 @@ func (s *Service) insertEntity(c *call) error {
 	c.Set("ETag", a.etag)
 	if a.body == nil {
 		c.Set("Content-Length", "0")
-		return c.Status(http.StatusNoContent)
+		err = c.Status(http.StatusNoContent)
+	} else {
+		err = c.Body(a.status, a.contentType, a.body)
 	}
-	return c.Body(a.status, a.contentType, a.body)
+	// The answer is sent, so that nothing refers to the memory any more.
+	mem.answer = room.body
+	mem.release()
+	return err
 }
 
 // answer is the answer to a request, alone or in a batch. Without content, body is nil.
@@ -240,14 +248,17 @@ func (s *Service) insertOrMergeEntity(c *call) error { return s.change(c, state.
 
 // change serves all changes but inserts and deletions. It answers with the new entity tag.
 func (s *Service) change(c *call, change state.Change) error {
-	_, r, err := s.write(c, change)
+	mem := writeMemories.Get().(*writeMemory)
+	_, r, err := s.write(c, change, mem)
 	if err != nil {
 		return err
 	}
+	tag := r.Timestamp().DateTimeETag()
+	mem.release()
 	if c.preference(c.Header("Prefer")) == preferNoContent {
 		c.Set("Preference-Applied", preferNoContent)
 	}
-	c.Set("ETag", r.Timestamp().DateTimeETag())
+	c.Set("ETag", tag)
 	c.Set("Content-Length", "0")
 	return c.Status(http.StatusNoContent)
 }
@@ -255,7 +266,7 @@ func (s *Service) change(c *call, change state.Change) error {
 // deleteEntity is Delete Entity.
 // https://learn.microsoft.com/rest/api/storageservices/delete-entity1
 func (s *Service) deleteEntity(c *call) error {
-	if _, _, err := s.write(c, state.Remove); err != nil {
+	if _, _, err := s.write(c, state.Remove, nil); err != nil { // which has no body
 		return err
 	}
 	c.Set("Content-Length", "0")

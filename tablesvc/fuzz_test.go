@@ -69,7 +69,7 @@ func FuzzReadBatch(f *testing.F) {
 		var before step
 		for i := range b.changes {
 			st := step{mutation: &state.Mutation{}}
-			if st.readHead(c, &b.changes[i]) == nil {
+			if st.head, err = readHead(c, &b.changes[i]); err == nil {
 				_ = st.readBody(c, &b.changes[i], nil)
 			}
 			// What a transaction takes from the part before must be what the part says itself.

@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/sdk/hostrow"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
+	"github.com/lazuli-storage/lazuli/workers/internal/blobtrigger"
+	"github.com/lazuli-storage/lazuli/workers/internal/locks"
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // QueueMessage is a message that a queue handler receives.
@@ -30,8 +33,8 @@ type App struct {
 	names      map[string]bool
 	errs       []error // of registration; Start returns them
 	durable    durableFunctions
-	openQueue  func(*Storage, string) (queueClient, error)
-	openHost   func(*Storage) (hostStore, error)
+	openQueue  func(*Storage, string) (queues.Client, error)
+	openHost   func(*Storage) (locks.Store, error)
 
 	mu      sync.Mutex // guards current
 	current *run       // nil when not started
@@ -39,7 +42,7 @@ type App struct {
 
 // New returns an app without functions.
 func New(config Config) *App {
-	a := &App{config: config.withDefaults(), names: map[string]bool{}, openQueue: openAzureQueue, openHost: openAzureHost}
+	a := &App{config: config.withDefaults(), names: map[string]bool{}, openQueue: openQueueOf, openHost: openHostOf}
 	if config.Durable != nil {
 		a.Use(durableClients{config.Durable})
 	}
@@ -51,101 +54,66 @@ func (a *App) HostID() string { return a.config.HostID }
 
 // Function is a registered handler with its trigger.
 type Function struct {
-	name     string
-	trigger  string
-	settings settings
-	follows  bool // registered by FollowTable
+	core    *trigger.Function
+	follows bool // registered by FollowTable
 	// listen creates the trigger's listener for one run of the app.
-	listen func(a *App, f *Function, storage *Storage) (listener, error)
-	stats  stats
-	gate   gate
-	batch  batchHandler                 // of a queue trigger whose handler gets several messages a call
-	blobs  atomic.Pointer[blobListener] // of a blob trigger that runs
+	listen func(a *App, f *Function, storage *Storage) (trigger.Listener, error)
+	blobs  *blobtrigger.Events // of a blob trigger
 }
-
-// The names of the triggers, as in Azure Functions where it has them.
-const (
-	queueTrigger = "queueTrigger"
-	blobTrigger  = "blobTrigger"
-	timerTrigger = "timerTrigger"
-	tableTrigger = "tableTrigger"
-)
 
 // source returns what the function listens to, as attributes of a log record.
 func (f *Function) source() []any {
-	s := &f.settings
-	switch f.trigger {
-	case blobTrigger:
-		return []any{"path", s.path}
-	case tableTrigger:
-		return []any{"table", s.table}
-	case timerTrigger:
-		return []any{"schedule", s.schedule}
-	case orchestrationTrigger, activityTrigger, entityTrigger, scheduleTrigger:
+	s := &f.core.Settings
+	switch f.core.Trigger {
+	case trigger.BlobTrigger:
+		return []any{"path", s.Path}
+	case trigger.TableTrigger:
+		return []any{"table", s.Table}
+	case trigger.TimerTrigger:
+		return []any{"schedule", s.Schedule}
+	case trigger.OrchestrationTrigger, trigger.ActivityTrigger, trigger.EntityTrigger, trigger.ScheduleTrigger:
 		return nil
 	}
 	return []any{"queue", strings.Join(f.queues(), ", ")}
 }
 
 // queues returns the names of the queues that a function of the queue trigger listens to.
-func (f *Function) queues() []string {
-	if p := f.settings.priority; p != nil {
-		return p.names
-	}
-	return []string{f.settings.queueName}
-}
+func (f *Function) queues() []string { return f.core.Queues() }
 
 // Name returns the name under which the function is registered.
-func (f *Function) Name() string { return f.name }
-
-// listener runs a trigger. listen starts calls until soft is done, waits for running calls, and returns. When hard is
-// done, it cancels running calls and returns as soon as possible.
-type listener interface {
-	listen(soft, hard context.Context) error
-	// wake interrupts a wait for new work.
-	wake()
-}
-
-// beginner is implemented by listeners that must be in a certain state before Start returns.
-type beginner interface {
-	// begin returns when the listener misses no event that comes after it. It may be called again.
-	begin(ctx context.Context) error
-}
+func (f *Function) Name() string { return f.core.Name }
 
 // Queue registers a handler for the messages of a queue, by default the queue with the function's name. Start reports
 // invalid settings.
 func (a *App) Queue(name string, h QueueHandler, options ...QueueOption) *Function {
-	f := register(a, name, queueTrigger, options)
+	f := register(a, name, trigger.QueueTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}
-	if p := f.settings.priority; p != nil && len(p.names) > 0 {
-		f.settings.queueName = p.names[0]
+	if p := f.core.Settings.Priority; p != nil && len(p.Names) > 0 {
+		f.core.Settings.QueueName = p.Names[0]
 	}
-	if err := f.settings.validateQueue(); err != nil {
+	if err := f.core.Settings.ValidateQueue(); err != nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
 	}
-	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
-		if f.settings.priority != nil {
-			return newPriorityListener(a, f, storage, h)
-		}
-		return newQueueListener(a, f, storage, h)
+	f.listen = func(a *App, f *Function, storage *Storage) (trigger.Listener, error) {
+		return trigger.NewMessageListener(a.environment(f, storage), f.core, h)
 	}
 	return f
 }
 
 // register adds a function. O is the option type of its trigger; options in Config.Defaults that are not an O are
 // skipped.
-func register[O Option](a *App, name, trigger string, options []O) *Function {
-	f := &Function{name: name, trigger: trigger, settings: defaultSettings(name)}
-	f.stats.init()
+func register[O Option](a *App, name, kind string, options []O) *Function {
+	f := &Function{core: trigger.NewFunction(name, kind)}
+	// An option of the function replaces what a default has set: it comes later.
 	for _, o := range a.config.Defaults {
 		if o, ok := o.(O); ok {
-			o.apply(&f.settings)
+			o.apply(&f.core.Settings)
 		}
 	}
 	for _, o := range options {
-		o.apply(&f.settings)
+		o.apply(&f.core.Settings)
 	}
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -153,6 +121,7 @@ func register[O Option](a *App, name, trigger string, options []O) *Function {
 	case a.names[name]:
 		a.errs = append(a.errs, fmt.Errorf("workers: two functions are called %q", name))
 	}
+	// It is registered in spite of a mistake: Start returns all mistakes at once.
 	a.names[name] = true
 	a.functions = append(a.functions, f)
 	return f
@@ -189,8 +158,8 @@ func (a *App) Wake(queue string) {
 		return
 	}
 	for i, f := range a.functions {
-		if f.trigger == queueTrigger && slices.Contains(f.queues(), queue) {
-			r.listeners[i].wake()
+		if f.core.Trigger == trigger.QueueTrigger && slices.Contains(f.queues(), queue) {
+			r.listeners[i].Wake()
 		}
 	}
 }
@@ -239,3 +208,18 @@ var (
 	errStarted     = errors.New("workers: the app is running already")
 	errNoFunctions = errors.New("workers: the app has no functions")
 )
+
+// fromQueue reports whether the function's work comes as messages of a queue that is its own.
+func (f *Function) fromQueue() bool {
+	timed := f.core.Trigger == trigger.TimerTrigger || f.core.Trigger == trigger.ScheduleTrigger
+	return !timed && !f.isDurable() && !f.follows
+}
+
+// isDurable reports whether the app's engine runs the function.
+func (f *Function) isDurable() bool {
+	switch f.core.Trigger {
+	case trigger.OrchestrationTrigger, trigger.ActivityTrigger, trigger.EntityTrigger:
+		return true
+	}
+	return false
+}

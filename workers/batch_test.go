@@ -214,7 +214,7 @@ func (q *fakeQueue) sort() {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	decoded := func(m *fakeMessage) string {
-		body, _ := base64.StdEncoding.DecodeString(m.text)
+		body, _ := base64.StdEncoding.DecodeString(m.Text)
 		return string(body)
 	}
 	slices.SortFunc(q.messages, func(x, y *fakeMessage) int { return strings.Compare(decoded(x), decoded(y)) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers/engine"
+	"github.com/lazuli-storage/lazuli/workers/internal/calls"
 )
 
 // ConnectionFromEnvironment returns the connection string in the first of the environment variables
@@ -85,7 +86,7 @@ func (c Config) withDefaults() Config {
 		c.LockPeriod = 15 * time.Second
 	}
 	if c.Clock == nil {
-		c.Clock = systemClock{}
+		c.Clock = calls.SystemClock{}
 	}
 	return c
 }
@@ -94,6 +95,7 @@ func (c Config) withDefaults() Config {
 func (c Config) connect(name string) (*Storage, error) {
 	s, known := c.Connections[name]
 	open := OpenStorage
+	// The name that the program has given comes first; the default connection has more ways to be given than others.
 	switch {
 	case known:
 	case name == connstr.DefaultConnection && c.Storage != nil:

@@ -31,6 +31,7 @@
 //
 // [App] has the methods that register handlers. Package durable has workflows and entities, otelfunc traces, status
 // what an app knows of its functions, and adminhttp the same over HTTP. Handlers do not need package engine, which is
-// for engines of workflows, and package follow, which is for copies of a table. In the source, message_state.go has the
-// rules for messages as one pure function; queue_listener.go polls; delivery.go handles one message.
+// for engines of workflows, and package follow, which is for copies of a table. In the source, package
+// workers/internal/trigger polls queues and handles messages, by the rules that workers/internal/queues has as one pure
+// function (state.go).
 package workers

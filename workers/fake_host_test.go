@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/workers/internal/locks"
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
 )
 
-// fakeHost is a hostStore in memory on the time package's clock.
+// fakeHost is a Store in memory on the time package's clock.
 type fakeHost struct {
 	mu      sync.Mutex
 	records map[string][]byte
@@ -45,16 +48,16 @@ func (h *fakeHost) use(do func() error) error {
 	return do()
 }
 
-func (h *fakeHost) read(_ context.Context, name string) (content []byte, err error) {
+func (h *fakeHost) Read(_ context.Context, name string) (content []byte, err error) {
 	err = h.use(func() error { content = bytes.Clone(h.records[name]); return nil })
 	return content, err
 }
 
-func (h *fakeHost) write(_ context.Context, name string, content []byte) error {
+func (h *fakeHost) Write(_ context.Context, name string, content []byte) error {
 	return h.use(func() error { h.records[name] = bytes.Clone(content); return nil })
 }
 
-func (h *fakeHost) create(_ context.Context, name string, content []byte) error {
+func (h *fakeHost) Create(_ context.Context, name string, content []byte) error {
 	return h.use(func() error {
 		if h.records[name] == nil {
 			h.records[name] = bytes.Clone(content)
@@ -63,10 +66,10 @@ func (h *fakeHost) create(_ context.Context, name string, content []byte) error 
 	})
 }
 
-func (h *fakeHost) acquire(_ context.Context, name, owner string, period time.Duration) (id string, err error) {
+func (h *fakeHost) Acquire(_ context.Context, name, owner string, period time.Duration) (id string, err error) {
 	err = h.use(func() error {
 		if h.locks[name].expires.After(time.Now()) {
-			return errHeldByOther
+			return locks.ErrHeldByOther
 		}
 		h.serial++
 		id = fmt.Sprint("lease-", h.serial)
@@ -76,11 +79,11 @@ func (h *fakeHost) acquire(_ context.Context, name, owner string, period time.Du
 	return id, err
 }
 
-func (h *fakeHost) renew(_ context.Context, name, id string) error {
+func (h *fakeHost) Renew(_ context.Context, name, id string) error {
 	return h.use(func() error {
 		l := h.locks[name]
 		if l.id != id {
-			return errNotHeld
+			return queues.ErrNotHeld
 		}
 		l.expires = time.Now().Add(l.period)
 		h.locks[name] = l
@@ -88,10 +91,10 @@ func (h *fakeHost) renew(_ context.Context, name, id string) error {
 	})
 }
 
-func (h *fakeHost) release(_ context.Context, name, id string) error {
+func (h *fakeHost) Release(_ context.Context, name, id string) error {
 	return h.use(func() error {
 		if h.locks[name].id != id {
-			return errNotHeld
+			return queues.ErrNotHeld
 		}
 		delete(h.locks, name)
 		return nil

@@ -3,11 +3,16 @@ package workers
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
 )
+
+var errBoom = errors.New("boom")
 
 // fakeAccount is a queue service in memory, on the time package's clock, which in a synctest bubble is virtual. It
 // keeps the rules that the runtime depends on: visibility, dequeue counts, one current receipt per message. Unlike the
@@ -35,7 +40,7 @@ type fakeQueue struct {
 }
 
 type fakeMessage struct {
-	receivedMessage
+	queues.Message
 	visible time.Time
 }
 
@@ -53,9 +58,9 @@ func (a *fakeAccount) queue(name string) *fakeQueue {
 	return q
 }
 
-func (a *fakeAccount) open(_ *Storage, name string) (queueClient, error) { return a.queue(name), nil }
+func (a *fakeAccount) open(_ *Storage, name string) (queues.Client, error) { return a.queue(name), nil }
 
-func (q *fakeQueue) create(context.Context) error {
+func (q *fakeQueue) Create(context.Context) error {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	q.exists = true
@@ -69,11 +74,11 @@ func (q *fakeQueue) remove() {
 	q.exists, q.messages = false, nil
 }
 
-func (q *fakeQueue) put(_ context.Context, text string, visibleIn, ttl time.Duration) (string, error) {
+func (q *fakeQueue) Put(_ context.Context, text string, visibleIn, ttl time.Duration) (string, error) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	if !q.exists {
-		return "", errNoQueue
+		return "", queues.ErrNoQueue
 	}
 	defer q.touch()
 	q.serial++
@@ -83,8 +88,8 @@ func (q *fakeQueue) put(_ context.Context, text string, visibleIn, ttl time.Dura
 		expires = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 	}
 	q.messages = append(q.messages, &fakeMessage{
-		receivedMessage: receivedMessage{id: fmt.Sprintf("%s-%d", q.name, q.serial), text: text, inserted: now,
-			expires: expires},
+		Message: queues.Message{ID: fmt.Sprintf("%s-%d", q.name, q.serial), Text: text, Inserted: now,
+			Expires: expires},
 		visible: now.Add(visibleIn),
 	})
 	return fmt.Sprintf("%s-%d", q.name, q.serial), nil
@@ -101,16 +106,16 @@ func (q *fakeQueue) touch() {
 	q.changed = make(chan struct{})
 }
 
-func (q *fakeQueue) depth(context.Context) (int64, time.Time, error) {
+func (q *fakeQueue) Depth(context.Context) (int64, time.Time, error) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	if !q.exists {
-		return 0, time.Time{}, errNoQueue
+		return 0, time.Time{}, queues.ErrNoQueue
 	}
 	var oldest time.Time
 	for _, m := range q.messages {
-		if !m.visible.After(time.Now()) && (oldest.IsZero() || m.inserted.Before(oldest)) {
-			oldest = m.inserted
+		if !m.visible.After(time.Now()) && (oldest.IsZero() || m.Inserted.Before(oldest)) {
+			oldest = m.Inserted
 		}
 	}
 	return int64(len(q.messages)), oldest, nil
@@ -118,15 +123,15 @@ func (q *fakeQueue) depth(context.Context) (int64, time.Time, error) {
 
 // send puts a body in base64, creating the queue.
 func (q *fakeQueue) send(bodies ...string) {
-	_ = q.create(context.Background())
+	_ = q.Create(context.Background())
 	for _, b := range bodies {
-		_, _ = q.put(context.Background(), base64.StdEncoding.EncodeToString([]byte(b)), 0, 7*24*time.Hour)
+		_, _ = q.Put(context.Background(), base64.StdEncoding.EncodeToString([]byte(b)), 0, 7*24*time.Hour)
 	}
 }
 
-// receive waits if the test has set canWait.
-func (q *fakeQueue) receive(ctx context.Context, n int, lease, wait time.Duration,
-	stop <-chan struct{}) ([]receivedMessage, bool, error) {
+// Receive waits if the test has set canWait.
+func (q *fakeQueue) Receive(ctx context.Context, n int, lease, wait time.Duration,
+	stop <-chan struct{}) ([]queues.Message, bool, error) {
 	if q.onReceive != nil {
 		if err := q.onReceive(ctx); err != nil {
 			return nil, false, err
@@ -151,7 +156,7 @@ func (q *fakeQueue) receive(ctx context.Context, n int, lease, wait time.Duratio
 }
 
 // take receives visible messages. changed is closed at the next put; next is when another message becomes visible.
-func (q *fakeQueue) take(ctx context.Context, n int, lease time.Duration) (got []receivedMessage,
+func (q *fakeQueue) take(ctx context.Context, n int, lease time.Duration) (got []queues.Message,
 	changed <-chan struct{}, next time.Duration, err error) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
@@ -159,7 +164,7 @@ func (q *fakeQueue) take(ctx context.Context, n int, lease time.Duration) (got [
 		return nil, nil, 0, err
 	}
 	if !q.exists {
-		return nil, nil, 0, errNoQueue
+		return nil, nil, 0, queues.ErrNoQueue
 	}
 	now, next := time.Now(), time.Hour
 	for _, m := range q.messages {
@@ -167,9 +172,9 @@ func (q *fakeQueue) take(ctx context.Context, n int, lease time.Duration) (got [
 		case m.visible.After(now):
 			next = min(next, m.visible.Sub(now))
 		case len(got) < n && !q.hidden:
-			m.dequeueCount++
+			m.DequeueCount++
 			q.renew(m, now.Add(lease))
-			got = append(got, m.receivedMessage)
+			got = append(got, m.Message)
 		}
 	}
 	return got, q.changed, next, nil
@@ -177,11 +182,11 @@ func (q *fakeQueue) take(ctx context.Context, n int, lease time.Duration) (got [
 
 func (q *fakeQueue) renew(m *fakeMessage, visible time.Time) {
 	q.serial++
-	m.receipt = fmt.Sprintf("receipt-%d", q.serial)
-	m.visible, m.nextVisible = visible, visible
+	m.Receipt = fmt.Sprintf("receipt-%d", q.serial)
+	m.visible, m.NextVisible = visible, visible
 }
 
-func (q *fakeQueue) update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (string, error) {
+func (q *fakeQueue) Update(ctx context.Context, m queues.Message, visibleIn time.Duration) (string, error) {
 	if q.onUpdate != nil {
 		if err := q.onUpdate(visibleIn); err != nil {
 			return "", err
@@ -194,10 +199,10 @@ func (q *fakeQueue) update(ctx context.Context, m receivedMessage, visibleIn tim
 		return "", err
 	}
 	q.renew(held, time.Now().Add(visibleIn))
-	return held.receipt, nil
+	return held.Receipt, nil
 }
 
-func (q *fakeQueue) delete(ctx context.Context, m receivedMessage) error {
+func (q *fakeQueue) Delete(ctx context.Context, m queues.Message) error {
 	if q.onDelete != nil {
 		if err := q.onDelete(); err != nil {
 			return err
@@ -213,16 +218,16 @@ func (q *fakeQueue) delete(ctx context.Context, m receivedMessage) error {
 	return nil
 }
 
-func (q *fakeQueue) held(m receivedMessage) (*fakeMessage, error) {
+func (q *fakeQueue) held(m queues.Message) (*fakeMessage, error) {
 	if !q.exists {
-		return nil, errNoQueue
+		return nil, queues.ErrNoQueue
 	}
 	for _, have := range q.messages {
-		if have.id == m.id && have.receipt == m.receipt {
+		if have.ID == m.ID && have.Receipt == m.Receipt {
 			return have, nil
 		}
 	}
-	return nil, errNotHeld
+	return nil, queues.ErrNotHeld
 }
 
 // steal gives every message a new receipt, as if another instance had received it, hidden for d.
@@ -240,9 +245,9 @@ func (q *fakeQueue) texts() []string {
 	defer q.account.mu.Unlock()
 	all := []string{}
 	for _, m := range q.messages {
-		b, err := base64.StdEncoding.DecodeString(m.text)
+		b, err := base64.StdEncoding.DecodeString(m.Text)
 		if err != nil {
-			b = []byte(m.text)
+			b = []byte(m.Text)
 		}
 		all = append(all, string(b))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // FuzzTrace: any message keeps its content when it gets a trace, which is then read from it.
@@ -15,7 +16,7 @@ func FuzzTrace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		defer workbudget.Default.Start(t, len(body))()
 		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-		before := traceIn(body)
+		before := trigger.TraceIn(body)
 		marked := withTraceParent(body, parent)
 		if string(marked) == string(body) {
 			return

@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-
-	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
 // idler is implemented by listeners that can report whether they are idle.
 type idler interface {
 	// idle reports whether the listener has no work now.
-	idle(ctx context.Context) (bool, error)
+	Idle(ctx context.Context) (bool, error)
 }
 
 // errNotRunning means that the app was not started or has stopped.
@@ -30,7 +26,7 @@ const idleEvery = 2 * time.Millisecond
 // blob trigger.
 func (a *App) WaitIdle(ctx context.Context) error {
 	for {
-		idle, err := a.idle(ctx)
+		idle, err := a.Idle(ctx)
 		if err != nil || idle {
 			return err
 		}
@@ -44,7 +40,7 @@ func (a *App) WaitIdle(ctx context.Context) error {
 	}
 }
 
-func (a *App) idle(ctx context.Context) (bool, error) {
+func (a *App) Idle(ctx context.Context) (bool, error) {
 	a.mu.Lock()
 	r := a.current
 	a.mu.Unlock()
@@ -56,11 +52,11 @@ func (a *App) idle(ctx context.Context) (bool, error) {
 	}
 	before := a.calls()
 	for i, l := range r.listeners {
-		if i < len(a.functions) && a.functions[i].gate.paused() {
+		if i < len(a.functions) && a.functions[i].core.Gate.Paused() {
 			continue
 		}
 		if l, ok := l.(idler); ok {
-			if idle, err := l.idle(ctx); !idle || err != nil {
+			if idle, err := l.Idle(ctx); !idle || err != nil {
 				return false, err
 			}
 		}
@@ -72,93 +68,7 @@ func (a *App) idle(ctx context.Context) (bool, error) {
 // calls counts started and finished calls; a change of the number shows activity.
 func (a *App) calls() (n int64) {
 	for _, f := range a.functions {
-		s := &f.stats
-		n += s.begun.Load() + s.succeeded.Load() + s.failed.Load() + s.snoozed.Load()
+		n += f.core.Stats.Activity()
 	}
 	return n
-}
-
-func (l *queueListener) idle(ctx context.Context) (bool, error) {
-	l.wake()                                // It may be in a long pause.
-	defer l.function.gate.polls.Exclude()() // A message that was just received is neither visible nor in flight.
-	n := l.inFlight.Load()
-	if l.limits.blocked(n) {
-		return true, nil // It has no work until time passes.
-	}
-	if n > 0 {
-		return false, nil
-	}
-	_, oldest, err := l.queue.depth(ctx)
-	if errors.Is(err, errNoQueue) {
-		return true, nil
-	}
-	return oldest.IsZero(), err
-}
-
-func (l *timerListener) idle(context.Context) (bool, error) {
-	if l.lock.elsewhere.Load() {
-		return true, nil
-	}
-	until := l.waits.Load()
-	return until != nil && until.After(l.clock.Now()) && l.function.stats.inFlight.Load() == 0, nil
-}
-
-func (l *blobListener) idle(ctx context.Context) (bool, error) {
-	if l.function.settings.events {
-		return l.messages.idle(ctx)
-	}
-	position := l.scanner.reached.Load()
-	switch {
-	case position == nil, *position == "" && !l.fresh.CompareAndSwap(true, false):
-		// Without a change feed, a scan must have started after this call.
-		l.asked.Store(true)
-		l.nudge.give()
-		return false, nil
-	case *position != "":
-		page, err := l.scanner.changes(ctx, *position, 0)
-		if err != nil || !page.known || len(page.items) > 0 {
-			return false, err
-		}
-	}
-	return l.messages.idle(ctx)
-}
-
-func (l *tableListener) idle(ctx context.Context) (bool, error) {
-	position := l.reached.Load()
-	if position == nil {
-		l.nudge.give()
-		return false, nil
-	}
-	page, err := l.feed.after(ctx, *position, 0)
-	if hasTableCode(err, aztables.TableNotFound) && *position == longpoll.FromCreation {
-		return l.messages.idle(ctx)
-	}
-	if err != nil || !page.known || len(page.changes) > 0 {
-		l.nudge.give() // It may be in the pause after an error.
-		return false, err
-	}
-	return l.messages.idle(ctx)
-}
-
-// nudge interrupts a pause. A nudge without a pause is kept for the next one.
-type nudge chan struct{}
-
-func newNudge() nudge { return make(nudge, 1) }
-
-func (n nudge) give() {
-	select {
-	case n <- struct{}{}:
-	default:
-	}
-}
-
-// pause waits for d, for a nudge, or until ctx is done.
-func (n nudge) pause(ctx context.Context, clock Clock, d time.Duration) {
-	timer := clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-	case <-n:
-	case <-ctx.Done():
-	}
 }

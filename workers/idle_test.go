@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
 )
 
 // A service that lets requests wait is not polled: a message begins at once, however long the queue was empty.
@@ -23,7 +25,7 @@ func TestIdleWaitsAtTheService(t *testing.T) {
 		b.queue.onReceive = func(context.Context) error { receives.Add(1); return nil }
 		b.start(b.app)
 		b.after(time.Hour)
-		if n, most := receives.Load(), int64(time.Hour/longWait)+2; n > most {
+		if n, most := receives.Load(), int64(time.Hour/queues.LongWait)+2; n > most {
 			b.Errorf("the queue was asked %d times in an idle hour, want at most %d", n, most)
 		}
 		sent := time.Now()

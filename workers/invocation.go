@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"log/slog"
-	"time"
 )
 
 // InvocationContext describes one call of a handler. Its fields are those of the Azure Functions worker for Go.
@@ -14,7 +13,7 @@ type InvocationContext struct {
 	FunctionID string
 	// FunctionName is the name under which the handler is registered.
 	FunctionName string
-	// TriggerType is "queueTrigger", "timerTrigger", "blobTrigger" or "tableTrigger".
+	// TriggerType is "QueueTrigger", "TimerTrigger", "BlobTrigger" or "TableTrigger".
 	TriggerType string
 	// TraceContext is the trace that the message names, if it names one.
 	TraceContext TraceContext
@@ -27,7 +26,6 @@ type InvocationContext struct {
 	OutboundTraceAttributes map[string]string
 
 	messageID string
-	began     time.Time // of the handler; guarded by the mutex of the function's stats
 	// call calls the function's handler with the trigger's value. It is the innermost handler of the middleware chain.
 	call func(ctx context.Context) error
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/jobrow"
+	"github.com/lazuli-storage/lazuli/workers/internal/calls"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // JobState is the state of a job.
@@ -44,7 +46,7 @@ func JobStates() (all []JobState) {
 func (s JobState) Ended() bool { return jobrow.State(s).Ended() }
 
 // ErrCancelled is the cause of a cancelled handler context when its job was cancelled.
-var ErrCancelled = errors.New("workers: the job was cancelled")
+var ErrCancelled = calls.ErrCancelled
 
 // ErrNoJob means that there is no job with an ID: there never was, or it has ended and is not kept any more.
 var ErrNoJob = errors.New("workers: there is no such job")
@@ -99,10 +101,7 @@ func jobOf(r jobrow.Row) *Job {
 
 // jobs returns the rows of the account.
 func (s *Storage) jobs() (*jobrow.Store, error) {
-	if s.Tables == nil {
-		return nil, errors.New("workers: jobs need a table endpoint, and the connection string has none")
-	}
-	return jobrow.Open(s.Tables)
+	return trigger.OpenJobs(s.Tables)
 }
 
 // splitJobID returns the queue of a job and the rest of its ID. The error is ErrNoJob.
@@ -147,6 +146,7 @@ func (s *Storage) Jobs(ctx context.Context, queue string, states ...JobState) it
 			return
 		}
 		for _, state := range states {
+			// The rows of a state are together in the table, so that none of other states is read.
 			for r, err := range store.List(ctx, queue, jobrow.State(state)) {
 				if err != nil {
 					yield(nil, fmt.Errorf("workers: list the jobs of %s: %w", queue, err))
@@ -189,6 +189,7 @@ func (s *Storage) CancelJob(ctx context.Context, id string) (JobState, error) {
 	if err != nil {
 		return "", err
 	}
+	// The row alone is written. The process that runs the job reads it within two seconds.
 	r, err := store.Cancel(ctx, queue, rest, time.Now())
 	switch {
 	case errors.Is(err, jobrow.ErrNotFound):
@@ -201,15 +202,13 @@ func (s *Storage) CancelJob(ctx context.Context, id string) (JobState, error) {
 	return JobState(r.State), nil
 }
 
-type jobKey struct{}
-
 // JobID returns the ID of the job whose handler has the context ctx, and false for a message that is no job.
 func JobID(ctx context.Context) (string, bool) {
-	j, ok := ctx.Value(jobKey{}).(*jobRun)
+	j, ok := trigger.CurrentJob(ctx)
 	if !ok {
 		return "", false
 	}
-	return j.mark.ID, true
+	return j.ID(), true
 }
 
 // ErrNotAJob means that SetResult or SetProgress was called for a message that is no job.
@@ -220,7 +219,7 @@ var ErrNotAJob = errors.New("workers: the context is not one of the handler of a
 func SetResult(ctx context.Context, v any) error {
 	j, text, err := jobValue(ctx, v, "result", jobrow.MaxResult)
 	if err == nil {
-		j.setResult(text)
+		j.SetResult(text)
 	}
 	return err
 }
@@ -230,13 +229,13 @@ func SetResult(ctx context.Context, v any) error {
 func SetProgress(ctx context.Context, v any) error {
 	j, text, err := jobValue(ctx, v, "progress", jobrow.MaxProgress)
 	if err == nil {
-		err = j.setProgress(ctx, text)
+		err = j.SetProgress(ctx, text)
 	}
 	return err
 }
 
-func jobValue(ctx context.Context, v any, what string, most int) (*jobRun, []byte, error) {
-	j, ok := ctx.Value(jobKey{}).(*jobRun)
+func jobValue(ctx context.Context, v any, what string, most int) (*trigger.JobRun, []byte, error) {
+	j, ok := trigger.CurrentJob(ctx)
 	if !ok {
 		return nil, nil, ErrNotAJob
 	}

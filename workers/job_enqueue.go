@@ -15,28 +15,20 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/jobrow"
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
+	"github.com/lazuli-storage/lazuli/workers/internal/timertrigger"
 )
 
-// The moments around the effects of a job: those of the program that enqueues it, then those of its worker.
+// The moments around the effects of a job in the program that enqueues it.
 var (
 	pointJobPut      = fault.Declare("jobs/after-put")
 	pointJobInserted = fault.Declare("jobs/after-insert")
 	pointJobShown    = fault.Declare("jobs/after-show")
-	pointJobStarted  = fault.Declare("jobs/after-start")
-	pointJobPoisoned = fault.Declare("jobs/after-poison-put")
-	pointJobEnded    = fault.Declare("jobs/after-end")
 )
 
 // jobHidden is the time for which the message of a job is hidden while its row is inserted, at first. An insert that
 // takes longer fails, and the job is enqueued once more with twice the time.
 const jobHidden = 5 * time.Second
-
-// jobSettings are the options of a job.
-type jobSettings struct {
-	key    *string
-	period time.Duration
-	keep   time.Duration
-}
 
 // Unique makes EnqueueJob put at most one job with the key into the queue: a second one is not put while the first
 // waits, runs or is retried. The key has 1 to 1024 bytes.
@@ -126,11 +118,12 @@ func (s enqueueSettings) validateJob(queue string) error {
 	if s.ttl != -1 {
 		return errors.New("a job does not expire: TimeToLive is not possible")
 	}
-	if err := errors.Join(s.validate(), validateQueueName(queue)); err != nil {
+	if err := errors.Join(s.validate(), queues.ValidateName(queue)); err != nil {
 		return err
 	}
+	// A job that fails for good stays visible by its message in the poison queue.
 	switch {
-	case strings.HasSuffix(queue, poison.Suffix) || validateQueueName(queue+poison.Suffix) != nil:
+	case strings.HasSuffix(queue, poison.Suffix) || queues.ValidateName(queue+poison.Suffix) != nil:
 		return fmt.Errorf("jobs need a queue that has a poison queue, and %q has none", queue)
 	case j.key != nil && (*j.key == "" || len(*j.key) > jobrow.MaxKey):
 		return fmt.Errorf("a unique key of %d bytes; it has 1 to %d", len(*j.key), jobrow.MaxKey)
@@ -147,14 +140,6 @@ func (s enqueueSettings) validateJob(queue string) error {
 // maxKeep bounds the times of Keep and UniqueFor: ten years.
 const maxKeep = 3650 * 24 * time.Hour
 
-// refuseJob returns an error if options of jobs were given to a function that puts plain messages.
-func (s enqueueSettings) refuseJob() error {
-	if s.job != (jobSettings{}) {
-		return errors.New("Unique, UniqueFor and Keep are options of EnqueueJob")
-	}
-	return nil
-}
-
 // enqueueJob puts one job. The error is a HeldError if another one has its key, or ErrEnded if its message was dropped
 // before the row came.
 func (s *Storage) enqueueJob(ctx context.Context, store *jobrow.Store, queue, body string, hidden time.Duration,
@@ -169,7 +154,7 @@ func (s *Storage) enqueueJob(ctx context.Context, store *jobrow.Store, queue, bo
 		}
 	}
 	r := jobrow.New(queue, key, now)
-	r.KeepSeconds = int64(wholeSeconds(settings.job.keep) / time.Second)
+	r.KeepSeconds = int64(queues.WholeSeconds(settings.job.keep) / time.Second)
 	if settings.job.period > 0 {
 		r.KeyUntil = now.Add(settings.job.period)
 	}
@@ -178,9 +163,9 @@ func (s *Storage) enqueueJob(ctx context.Context, store *jobrow.Store, queue, bo
 	}
 	// A message with a longer delay needs not to be shown by a request of its own.
 	hidden = max(hidden, settings.after)
-	messages := newAzureQueue(s.Queues.NewQueueClient(queue))
+	messages := queues.New(s.Queues.NewQueueClient(queue))
 	text := jobrow.Mark{ID: r.FullID(), Token: r.Token}.Text(body)
-	m, err := putHidden(ctx, messages.client, text, hidden, -1)
+	m, err := timertrigger.PutHidden(ctx, messages.Client, text, hidden, -1)
 	if err != nil {
 		return Enqueued{}, err
 	}
@@ -190,7 +175,7 @@ func (s *Storage) enqueueJob(ctx context.Context, store *jobrow.Store, queue, bo
 	if err := store.Insert(ctx, &r, now); err != nil {
 		held := (*jobrow.HeldError)(nil)
 		if errors.As(err, &held) {
-			_ = messages.delete(ctx, m) // If it stays, it is dropped when it appears.
+			_ = messages.Delete(ctx, m) // If it stays, it is dropped when it appears.
 		}
 		return Enqueued{}, err
 	}
@@ -199,9 +184,9 @@ func (s *Storage) enqueueJob(ctx context.Context, store *jobrow.Store, queue, bo
 	}
 	if hidden > settings.after {
 		// The job is there, even if the caller has given up by now. The message appears by itself if this fails.
-		if _, err := messages.client.UpdateMessage(context.WithoutCancel(ctx), m.id, m.receipt, text,
-			&azqueue.UpdateMessageOptions{VisibilityTimeout: seconds(settings.after)}); err != nil &&
-			!errors.Is(queueFailure(err), errNotHeld) { // It has appeared, and a worker has it.
+		if _, err := messages.Client.UpdateMessage(context.WithoutCancel(ctx), m.ID, m.Receipt, text,
+			&azqueue.UpdateMessageOptions{VisibilityTimeout: queues.Seconds(settings.after)}); err != nil &&
+			!errors.Is(queues.Failure(err), queues.ErrNotHeld) { // It has appeared, and a worker has it.
 			slog.Default().Warn("cannot show the message of a job; it appears by itself", "job", r.FullID(), "err",
 				sdkerr.Short(err))
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/workers/internal/locks"
 )
 
 func (b *bench) wantLogged(text string, times int) {
@@ -19,7 +21,7 @@ func (b *bench) wantLogged(text string, times int) {
 func TestStartLogsWhatTheAppListensTo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{HostID: "shop"}, func(b *bench) {
-		b.app.openHost = func(*Storage) (hostStore, error) { return newFakeHost(), nil }
+		b.app.openHost = func(*Storage) (locks.Store, error) { return newFakeHost(), nil }
 		b.app.Queue("ship", func(context.Context, QueueMessage) error { return nil }, WithQueueName("work"))
 		b.app.Timer("tick", func(context.Context, TimerInfo) error { return nil }, WithSchedule("0 0 * * * *"))
 		b.start(b.app)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // Collector returns a collector for the app's metrics, to be registered with a Prometheus registry. While the app runs,
@@ -22,30 +24,30 @@ const depthTimeout = 3 * time.Second
 type metric struct {
 	name, help string
 	kind       prometheus.ValueType
-	value      func(*stats) float64
+	value      func(*trigger.Stats) float64
 }
 
 var metrics = []metric{
 	{"lazuli_worker_in_flight", "In-flight messages and timer runs.", prometheus.GaugeValue,
-		func(s *stats) float64 { return float64(s.inFlight.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.InFlight.Load()) }},
 	{"lazuli_worker_succeeded_total", "Handler calls that succeeded.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.succeeded.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.Succeeded.Load()) }},
 	{"lazuli_worker_failed_total", "Handler calls that failed.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.failed.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.Failed.Load()) }},
 	{"lazuli_worker_poisoned_total", "Messages moved to the poison queue.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.poisoned.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.Poisoned.Load()) }},
 	{"lazuli_worker_snoozed_total", "Messages put back without counting the attempt.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.snoozed.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.Snoozed.Load()) }},
 	{"lazuli_worker_released_total", "Messages released because the app stopped.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.released.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.Released.Load()) }},
 	{"lazuli_worker_put_back_total", "Deliveries put back by the rate limit of a key.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.putBack.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.PutBack.Load()) }},
 	{"lazuli_worker_lease_renewals_total", "Renewals of leases on messages.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.leaseRenewals.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.LeaseRenewals.Load()) }},
 	{"lazuli_worker_leases_lost_total", "Leases on messages that were lost.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.leaseLost.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.LeaseLost.Load()) }},
 	{"lazuli_worker_stuck_total", "Handlers abandoned because they did not return.", prometheus.CounterValue,
-		func(s *stats) float64 { return float64(s.stuck.Load()) }},
+		func(s *trigger.Stats) float64 { return float64(s.Stuck.Load()) }},
 }
 
 var (
@@ -75,23 +77,24 @@ func (c collector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, f := range c.app.functions {
-		labels := []string{c.app.config.HostID, f.name, f.trigger}
+		labels := []string{c.app.config.HostID, f.core.Name, f.core.Trigger}
 		value := func(name string, kind prometheus.ValueType, v float64) {
 			out <- prometheus.MustNewConstMetric(descriptions[name], kind, v, labels...)
 		}
 		for _, m := range metrics {
-			value(m.name, m.kind, m.value(&f.stats))
+			value(m.name, m.kind, m.value(&f.core.Stats))
 		}
 		paused := 0.0
-		if f.gate.paused() {
+		if f.core.Gate.Paused() {
 			paused = 1
 		}
 		value("lazuli_worker_paused", prometheus.GaugeValue, paused)
-		out <- relabelled{f.stats.duration, descriptions["lazuli_worker_duration_seconds"], c.app.config.HostID, f}
+		out <- relabelled{f.core.Stats.Duration, descriptions["lazuli_worker_duration_seconds"], c.app.config.HostID, f}
 		if f.fromQueue() {
-			out <- relabelled{f.stats.age, descriptions["lazuli_worker_message_age_seconds"], c.app.config.HostID, f}
+			out <- relabelled{f.core.Stats.Age, descriptions["lazuli_worker_message_age_seconds"], c.app.config.HostID, f}
 		}
 	}
+	// Last, since it waits for the account: what this process counts is there without it.
 	c.depths(out)
 }
 
@@ -107,12 +110,12 @@ func (c collector) depths(out chan<- prometheus.Metric) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for i, f := range c.app.functions {
-		source, ok := r.listeners[i].(interface{ messageQueue() queueClient })
+		source, ok := r.listeners[i].(trigger.Queued)
 		if !ok {
 			continue
 		}
 		wg.Go(func() {
-			n, oldest, err := source.messageQueue().depth(ctx)
+			n, oldest, err := source.MessageQueue().Depth(ctx)
 			if err != nil {
 				return // No value on errors, or if the queue does not exist.
 			}
@@ -120,7 +123,7 @@ func (c collector) depths(out chan<- prometheus.Metric) {
 			if !oldest.IsZero() {
 				age = max(c.app.config.Clock.Now().Sub(oldest).Seconds(), 0)
 			}
-			labels := []string{c.app.config.HostID, f.name, f.trigger}
+			labels := []string{c.app.config.HostID, f.core.Name, f.core.Trigger}
 			out <- prometheus.MustNewConstMetric(descriptions["lazuli_worker_queue_messages"], prometheus.GaugeValue, float64(n),
 				labels...)
 			out <- prometheus.MustNewConstMetric(descriptions["lazuli_worker_queue_oldest_seconds"], prometheus.GaugeValue, age,

@@ -22,6 +22,6 @@ func (r relabelled) Write(m *dto.Metric) error {
 		return err
 	}
 	label := func(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
-	m.Label = []*dto.LabelPair{label("function", r.f.name), label("host", r.host), label("trigger", r.f.trigger)}
+	m.Label = []*dto.LabelPair{label("function", r.f.core.Name), label("host", r.host), label("trigger", r.f.core.Trigger)}
 	return nil
 }

@@ -3,6 +3,10 @@ package workers
 import (
 	"context"
 	"errors"
+
+	"github.com/lazuli-storage/lazuli/workers/internal/locks"
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // Handler is the function that middleware wraps. It runs one invocation and returns its error.
@@ -49,4 +53,29 @@ func callHandler(ctx context.Context, mc *MiddlewareContext) error {
 		return errNoInvocation
 	}
 	return mc.call(ctx)
+}
+
+// environment returns what the listener of a function has of the app and of its account.
+func (a *App) environment(f *Function, s *Storage) *trigger.Environment {
+	c := &a.config
+	return &trigger.Environment{HostID: c.HostID, Log: c.Logger.With("function", f.core.Name), Clock: c.Clock,
+		Stuck: c.StuckTimeout, LockPeriod: c.LockPeriod, Local: s.Local, Queues: s.Queues, Blobs: s.Blobs, Tables: s.Tables,
+		OpenQueue: func(name string) (queues.Client, error) { return a.openQueue(s, name) },
+		OpenHost:  func() (locks.Store, error) { return a.openHost(s) },
+		Wake:      a.Wake, Invoke: a.invoker(f, s)}
+}
+
+// invoker returns what calls the middleware around the calls of a function's handler.
+func (a *App) invoker(f *Function, s *Storage) trigger.Invoke {
+	wrapped := a.compose()
+	return func(ctx context.Context, i *trigger.Invocation, call func(ctx context.Context) error) error {
+		// Made for each call: middleware may keep it and change it, and the runtime reads none of it again.
+		ic := &InvocationContext{InvocationID: i.ID, FunctionID: a.config.HostID + "/" + f.core.Name,
+			FunctionName: f.core.Name, TriggerType: f.core.Trigger, TraceContext: TraceContext{TraceParent: i.TraceParent},
+			RetryContext:    RetryContext{RetryCount: i.RetryCount, MaxRetryCount: i.MaxRetryCount},
+			TriggerMetadata: i.Metadata, messageID: i.MessageID, call: call}
+		// Without tracing middleware, messages that the handler sends belong to the trace of this message.
+		ctx = WithTraceParent(bind(NewContext(ctx, ic), a, s), i.TraceParent)
+		return wrapped(ctx, &MiddlewareContext{ic})
+	}
 }

@@ -1,5 +1,9 @@
 package workers
 
+import (
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
+)
+
 // Option is an option of at least one kind of trigger. Which kinds accept it is part of its type:
 //
 //	option type     accepted by
@@ -12,7 +16,7 @@ package workers
 //
 // An option that a trigger does not have does not compile. The interfaces are implemented by the With functions and
 // [ConcurrencyPerKey] only.
-type Option interface{ apply(*settings) }
+type Option interface{ apply(*trigger.Settings) }
 
 // QueueOption is an option of queue triggers.
 type QueueOption interface {
@@ -53,32 +57,44 @@ type CommonOption interface {
 }
 
 type (
-	queueOption   func(*settings)
-	blobOption    func(*settings)
-	tableOption   func(*settings)
-	timerOption   func(*settings)
-	messageOption func(*settings)
-	commonOption  func(*settings)
+	queueOption   func(*trigger.Settings)
+	blobOption    func(*trigger.Settings)
+	tableOption   func(*trigger.Settings)
+	timerOption   func(*trigger.Settings)
+	messageOption func(*trigger.Settings)
+	commonOption  func(*trigger.Settings)
 )
 
-func (o queueOption) apply(s *settings)   { o(s) }
-func (o blobOption) apply(s *settings)    { o(s) }
-func (o tableOption) apply(s *settings)   { o(s) }
-func (o timerOption) apply(s *settings)   { o(s) }
-func (o messageOption) apply(s *settings) { o(s) }
-func (o commonOption) apply(s *settings)  { o(s) }
+func (o queueOption) apply(s *trigger.Settings) { o(s) }
 
-func (queueOption) forQueue()   {}
+func (o blobOption) apply(s *trigger.Settings) { o(s) }
+
+func (o tableOption) apply(s *trigger.Settings) { o(s) }
+
+func (o timerOption) apply(s *trigger.Settings) { o(s) }
+
+func (o messageOption) apply(s *trigger.Settings) { o(s) }
+
+func (o commonOption) apply(s *trigger.Settings) { o(s) }
+
+func (queueOption) forQueue() {}
+
 func (messageOption) forQueue() {}
-func (commonOption) forQueue()  {}
 
-func (blobOption) forBlob()    {}
+func (commonOption) forQueue() {}
+
+func (blobOption) forBlob() {}
+
 func (messageOption) forBlob() {}
-func (commonOption) forBlob()  {}
 
-func (tableOption) forTable()   {}
+func (commonOption) forBlob() {}
+
+func (tableOption) forTable() {}
+
 func (messageOption) forTable() {}
-func (commonOption) forTable()  {}
 
-func (timerOption) forTimer()  {}
+func (commonOption) forTable() {}
+
+func (timerOption) forTimer() {}
+
 func (commonOption) forTimer() {}

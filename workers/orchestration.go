@@ -12,13 +12,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/durable/call"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers/engine"
-)
-
-// Triggers of workflows, by their names in Azure Functions.
-const (
-	orchestrationTrigger = "orchestrationTrigger"
-	activityTrigger      = "activityTrigger"
-	entityTrigger        = "entityTrigger"
+	"github.com/lazuli-storage/lazuli/workers/internal/calls"
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // Orchestration registers a workflow in the form of the engine in Config.Durable, for packages that make such forms.
@@ -27,7 +23,7 @@ const (
 //	app := workers.New(workers.Config{Durable: durable.NewEngine(durable.Options{})})
 //	durable.Register(app, "order", func(ctx *durable.Context, o Order) (Receipt, error) { ... })
 func (a *App) Orchestration(name string, o engine.Orchestrator, options ...CommonOption) *Function {
-	f := register(a, name, orchestrationTrigger, options)
+	f := register(a, name, trigger.OrchestrationTrigger, options)
 	if o == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the orchestrator is nil", name))
 	}
@@ -39,7 +35,7 @@ func (a *App) Orchestration(name string, o engine.Orchestrator, options ...Commo
 // Activity registers a step of workflows. It runs at least once for each call by a workflow, through the app's
 // middleware, on any instance of the app. A paused activity keeps what it has received until it is resumed.
 func (a *App) Activity(name string, h engine.Activity, options ...CommonOption) *Function {
-	f := register(a, name, activityTrigger, options)
+	f := register(a, name, trigger.ActivityTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}
@@ -73,7 +69,7 @@ func Activity[In, Out any](a *App, name string, h func(ctx context.Context, in I
 // and clients call. It needs Config.Durable. Operations that are handled together are one call of the function: the
 // app's middleware runs once for them.
 func (a *App) Entity(name string, e engine.Entity, options ...CommonOption) *Function {
-	f := register(a, name, entityTrigger, options)
+	f := register(a, name, trigger.EntityTrigger, options)
 	if e == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the entity is nil", name))
 	}
@@ -105,10 +101,12 @@ type durableFunctions struct {
 }
 
 // listenDurable makes one listener for all durable functions of an app, at the first of them.
-func listenDurable(a *App, f *Function, storage *Storage) (listener, error) {
+func listenDurable(a *App, f *Function, storage *Storage) (trigger.Listener, error) {
 	if a.config.Durable == nil {
 		return nil, errors.New("workflows need Config.Durable: durable.NewEngine of workers/durable")
 	}
+	// One engine opens one hub, with which it runs the functions of all names. The others are waiting listeners, so that
+	// the app has a listener for each function.
 	first := (*Function)(nil)
 	for _, other := range a.functions {
 		if !other.isDurable() {
@@ -117,9 +115,9 @@ func listenDurable(a *App, f *Function, storage *Storage) (listener, error) {
 		if first == nil {
 			first = other
 		}
-		if other.settings.connection != first.settings.connection {
+		if other.core.Settings.Connection != first.core.Settings.Connection {
 			return nil, fmt.Errorf("its connection is %q, that of %q is %q; a task hub is in one account",
-				other.settings.connection, first.name, first.settings.connection)
+				other.core.Settings.Connection, first.core.Name, first.core.Settings.Connection)
 		}
 	}
 	if f != first {
@@ -140,8 +138,9 @@ func (a *App) clientListener() (*durableListener, error) {
 // waitingListener represents a function that another listener serves.
 type waitingListener struct{}
 
-func (waitingListener) listen(soft, _ context.Context) error { <-soft.Done(); return nil }
-func (waitingListener) wake()                                {}
+func (waitingListener) Listen(soft, _ context.Context) error { <-soft.Done(); return nil }
+
+func (waitingListener) Wake() {}
 
 // durableListener is the engine of an app at work.
 type durableListener struct {
@@ -156,7 +155,7 @@ func newDurableListener(a *App, storage *Storage) *durableListener {
 	return &durableListener{app: a, storage: storage, ready: make(chan struct{}), failed: make(chan struct{})}
 }
 
-func (l *durableListener) wake() {}
+func (l *durableListener) Wake() {}
 
 // admit waits until handlers can have the engine's client, and returns false if soft is done before. Without the
 // wait, a handler whose message was in the queue at the start would fail, and the message could become poison.
@@ -172,23 +171,23 @@ func (l *durableListener) admit(soft context.Context) bool {
 	}
 }
 
-func (l *durableListener) listen(soft, hard context.Context) error {
+func (l *durableListener) Listen(soft, hard context.Context) error {
 	a := l.app
 	functions := engine.Functions{Orchestrations: map[string]engine.Orchestrator{}, Entities: map[string]engine.Entity{},
 		Activities: map[string]engine.Activity{}}
 	entities := map[string]func(context.Context, func(context.Context) error) error{}
 	for _, e := range a.durable.entities {
-		functions.Entities[e.function.name] = e.entity
-		entities[e.function.name] = l.invoker(hard, e.function)
+		functions.Entities[e.function.core.Name] = e.entity
+		entities[e.function.core.Name] = l.invoker(hard, e.function)
 	}
 	functions.Invoke = func(ctx context.Context, entity string, batch func(context.Context) error) error {
 		return entities[entity](ctx, batch)
 	}
 	for _, o := range a.durable.orchestrations {
-		functions.Orchestrations[o.function.name] = o.orchestrator
+		functions.Orchestrations[o.function.core.Name] = o.orchestrator
 	}
 	for _, x := range a.durable.activities {
-		functions.Activities[x.function.name] = l.handler(hard, x)
+		functions.Activities[x.function.core.Name] = l.handler(hard, x)
 	}
 	run, err := l.begin(soft, functions)
 	if run == nil {
@@ -209,7 +208,7 @@ func (l *durableListener) listen(soft, hard context.Context) error {
 func (l *durableListener) begin(soft context.Context, functions engine.Functions) (engine.Run, error) {
 	app := l.app.config
 	app.Storage = l.storage // that of the functions' connection
-	back := pollingBackOff{max: app.LockPeriod}
+	back := queues.PollingBackOff{Max: app.LockPeriod}
 	for {
 		run, err := app.Durable.Start(soft, app, functions)
 		var refused *engine.SetupError
@@ -220,7 +219,7 @@ func (l *durableListener) begin(soft context.Context, functions engine.Functions
 			return nil, nil
 		}
 		app.Logger.Warn("cannot open the task hub; trying again", "err", err)
-		newNudge().pause(soft, app.Clock, back.empty(0.5))
+		calls.NewNudge().Pause(soft, app.Clock, back.Empty(0.5))
 	}
 }
 
@@ -246,20 +245,18 @@ func (l *durableListener) handler(hard context.Context, x activity) engine.Activ
 func (l *durableListener) invoker(hard context.Context,
 	f *Function) func(ctx context.Context, call func(context.Context) error) error {
 	a := l.app
-	wrapped := a.compose()
-	log := a.config.Logger.With("function", f.name)
+	invoke := a.invoker(f, l.storage)
+	log := a.config.Logger.With("function", f.core.Name)
 	return func(ctx context.Context, run func(context.Context) error) error {
 		// A paused function or a limit of rate holds the call back before it counts as in flight.
-		if !f.gate.pass(ctx) {
+		if !f.core.Gate.Pass(ctx) {
 			return context.Cause(ctx)
 		}
-		f.stats.inFlight.Add(1)
-		defer f.stats.inFlight.Add(-1)
-		ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: a.config.HostID + "/" + f.name,
-			FunctionName: f.name, TriggerType: f.trigger,
-			TriggerMetadata: map[string]string{}, call: run}
-		defer f.stats.call(ic, a.config.Clock)()
-		log := log.With("invocation_id", ic.InvocationID)
+		f.core.Stats.InFlight.Add(1)
+		defer f.core.Stats.InFlight.Add(-1)
+		i := &trigger.Invocation{ID: uuid.NewString(), Metadata: map[string]string{}}
+		defer f.core.Stats.Call(i, a.config.Clock)()
+		log := log.With("invocation_id", i.ID)
 		if c, ok := call.Of(ctx); ok {
 			log = log.With("instance", c.Instance, "task", c.Task, "attempt", c.Attempt)
 		}
@@ -267,17 +264,18 @@ func (l *durableListener) invoker(hard context.Context,
 		defer cancel(nil)
 		// The hard stop cancels with its cause, which tells the engine to repeat the call elsewhere.
 		defer context.AfterFunc(hard, func() { cancel(context.Cause(hard)) })()
-		err := supervise(both, supervision{clock: a.config.Clock, timeout: f.settings.timeout, stuck: a.config.StuckTimeout,
-			log: log}, func(ctx context.Context) error {
-			return wrapped(bind(NewContext(ctx, ic), a, l.storage), &MiddlewareContext{ic})
+		limits := calls.Supervision{Clock: a.config.Clock, Timeout: f.core.Settings.Timeout, Stuck: a.config.StuckTimeout,
+			Log: log}
+		err := calls.Supervise(both, limits, func(ctx context.Context) error {
+			return invoke(trigger.WithInvocation(ctx, i), i, run)
 		})
 		if err != nil && both.Err() != nil {
 			err = interrupted(both, err)
 		}
-		f.stats.end(ic, a.config.Clock.Now(), err)
+		f.core.Stats.End(i, a.config.Clock.Now(), err)
 		if err != nil {
-			f.stats.fail(a.config.Clock.Now(), err)
-			logFailure(log, err)
+			f.core.Stats.Fail(a.config.Clock.Now(), err)
+			calls.LogFailure(log, err)
 		}
 		return err
 	}
@@ -296,7 +294,7 @@ func interrupted(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-func (l *durableListener) idle(ctx context.Context) (bool, error) {
+func (l *durableListener) Idle(ctx context.Context) (bool, error) {
 	run := l.run.Load()
 	if run == nil {
 		return false, nil
@@ -310,14 +308,4 @@ type durableClients struct{ engine engine.Durable[Config] }
 // Wrap implements Middleware.
 func (d durableClients) Wrap(next Handler) Handler {
 	return func(ctx context.Context, mc *MiddlewareContext) error { return next(d.engine.WithClient(ctx), mc) }
-}
-
-// fromQueue reports whether the function's work comes as messages of a queue that is its own.
-func (f *Function) fromQueue() bool {
-	return f.trigger != timerTrigger && f.trigger != scheduleTrigger && !f.isDurable() && !f.follows
-}
-
-// isDurable reports whether the app's engine runs the function.
-func (f *Function) isDurable() bool {
-	return f.trigger == orchestrationTrigger || f.trigger == activityTrigger || f.trigger == entityTrigger
 }

@@ -19,6 +19,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/tables"
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
+	"github.com/lazuli-storage/lazuli/workers/internal/tabletrigger"
+	"github.com/lazuli-storage/lazuli/workers/internal/timertrigger"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // The moments around the effects of an outbox: those of the program that writes, then those of the role that delivers.
@@ -79,7 +83,7 @@ func (s *Storage) EnqueueIn(tx *tables.Transaction, queue string, body any, opti
 	}
 	text, err := encoded(body)
 	if err == nil {
-		err = errors.Join(settings.validate(), settings.refuseJob(), validateQueueName(queue))
+		err = errors.Join(settings.validate(), settings.refuseJob(), queues.ValidateName(queue))
 	}
 	switch {
 	case err != nil:
@@ -132,13 +136,13 @@ func (o *outbox) Submit(ctx context.Context, table, partitionKey string,
 	for _, m := range o.messages {
 		rows = append(rows, m.row(ctx, partitionKey))
 	}
-	reminders := newAzureQueue(o.storage.Queues.NewQueueClient(outboxQueue))
+	reminders := queues.New(o.storage.Queues.NewQueueClient(outboxQueue))
 	text, err := json.Marshal(outboxReminder{table, partitionKey})
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	reminder, err := putHidden(ctx, reminders.client, string(text), outboxHidden, -1)
+	reminder, err := timertrigger.PutHidden(ctx, reminders.Client, string(text), outboxHidden, -1)
 	if err != nil {
 		return fmt.Errorf("workers: remind of the messages of a transaction: %w", err)
 	}
@@ -150,7 +154,7 @@ func (o *outbox) Submit(ctx context.Context, table, partitionKey string,
 	defer cancel()
 	failed := send(limited, rows...)
 	if failed != nil && refusedTransaction(failed) {
-		_ = reminders.delete(ctx, reminder) // If it stays, it finds nothing.
+		_ = reminders.Delete(ctx, reminder) // If it stays, it finds nothing.
 		return failed
 	}
 	if err := fault.Point(pointOutboxCommitted); err != nil {
@@ -160,12 +164,12 @@ func (o *outbox) Submit(ctx context.Context, table, partitionKey string,
 	show := context.WithoutCancel(ctx)
 	if time.Since(began) < outboxHidden-outboxLeeway {
 		// It appears by itself if this fails.
-		if _, err := o.storage.Queues.NewQueueClient(outboxQueue).UpdateMessage(show, reminder.id, reminder.receipt,
+		if _, err := o.storage.Queues.NewQueueClient(outboxQueue).UpdateMessage(show, reminder.ID, reminder.Receipt,
 			string(text), &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(0))}); err != nil {
 			slog.Default().Warn("cannot show the reminder of a transaction's messages; it appears by itself", "table", table,
 				"err", sdkerr.Short(err))
 		}
-	} else if _, err := putHidden(show, reminders.client, string(text), 0, -1); err != nil {
+	} else if _, err := timertrigger.PutHidden(show, reminders.Client, string(text), 0, -1); err != nil {
 		return errors.Join(failed, fmt.Errorf("workers: the messages of a transaction may be late: %w", err))
 	}
 	return errors.Join(failed, fault.Point(pointOutboxShown))
@@ -186,7 +190,7 @@ func (m outboxMessage) row(ctx context.Context, partitionKey string) *tables.Ent
 	return &tables.Entity{PartitionKey: partitionKey,
 		RowKey: fmt.Sprintf("%s%020d-%012d-%s", outboxPrefix, time.Now().UnixNano(), outboxSerial.Add(1), rand.Text()[:8]),
 		Properties: map[string]any{"Queue": m.queue, "Body": withTraceParent(m.body, TraceParent(ctx)),
-			"Encoding": string(s.encoding), "DelaySeconds": int64(wholeSeconds(s.after) / time.Second),
+			"Encoding": string(s.encoding), "DelaySeconds": int64(queues.WholeSeconds(s.after) / time.Second),
 			"TimeToLiveSeconds": s.ttlSeconds()}}
 }
 
@@ -195,7 +199,7 @@ func (s enqueueSettings) ttlSeconds() int64 {
 	if s.ttl < 0 {
 		return -1
 	}
-	return int64(wholeSeconds(s.ttl) / time.Second)
+	return int64(queues.WholeSeconds(s.ttl) / time.Second)
 }
 
 // Outbox registers the role that delivers the messages of [EnqueueIn] on the account of a connection. Several instances
@@ -222,8 +226,8 @@ func (a *App) Outbox(options ...QueueOption) *Function {
 // wakeAll makes all functions look into their queues.
 func (a *App) wakeAll() {
 	for _, f := range a.functions {
-		if f.trigger == queueTrigger {
-			a.Wake(f.settings.queueName)
+		if f.core.Trigger == trigger.QueueTrigger {
+			a.Wake(f.core.Settings.QueueName)
 		}
 	}
 }
@@ -240,6 +244,7 @@ func (s *Storage) SweepOutbox(ctx context.Context, table string) (delivered int,
 		if partitions[r.PartitionKey] {
 			continue
 		}
+		// The messages of a partition are delivered together, in the order of their commits.
 		partitions[r.PartitionKey] = true
 		n, err := s.deliver(ctx, table, r.PartitionKey)
 		if delivered += n; err != nil {
@@ -275,7 +280,7 @@ func (s *Storage) deliver(ctx context.Context, table, partitionKey string) (deli
 			return delivered, err
 		}
 		if _, err := client.DeleteEntity(ctx, r.PartitionKey, r.RowKey, nil); err != nil &&
-			!hasTableCode(err, aztables.ResourceNotFound) {
+			!tabletrigger.HasTableCode(err, aztables.ResourceNotFound) {
 			return delivered, fmt.Errorf("workers: delete a message that was delivered: %w", err)
 		}
 		if err := fault.Point(pointOutboxDeleted); err != nil {
@@ -297,7 +302,7 @@ func (s *Storage) outboxRows(ctx context.Context, table, partitionKey string) ([
 	pager := s.Tables.NewClient(table).NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
-		if hasTableCode(err, aztables.TableNotFound) {
+		if tabletrigger.HasTableCode(err, aztables.TableNotFound) {
 			return nil, nil
 		}
 		if err != nil {

@@ -7,38 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
-
-// EnqueueOption is an option of Enqueue.
-type EnqueueOption func(*enqueueSettings)
-
-type enqueueSettings struct {
-	encoding Encoding
-	after    time.Duration
-	ttl      time.Duration
-	job      jobSettings
-}
-
-// validate checks the options of a message.
-func (s enqueueSettings) validate() error {
-	switch {
-	case s.after < 0 || s.after > maxLease:
-		return fmt.Errorf("a delay of %v is not within 0 to 7 days", s.after)
-	case s.ttl == 0:
-		return errors.New("a time to live of 0")
-	case s.encoding != Base64 && s.encoding != NoEncoding:
-		return fmt.Errorf("message encoding %q is neither %q nor %q", s.encoding, Base64, NoEncoding)
-	}
-	return nil
-}
 
 // After keeps the message invisible for d, in whole seconds up to 7 days.
 func After(d time.Duration) EnqueueOption { return func(s *enqueueSettings) { s.after = d } }
@@ -122,12 +99,12 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	if settings.encoding == Base64 {
 		written = base64.StdEncoding.EncodeToString(text)
 	}
-	m := messages.New{Text: written, Delay: wholeSeconds(settings.after), TTL: wholeSeconds(settings.ttl)}
+	m := messages.New{Text: written, Delay: queues.WholeSeconds(settings.after), TTL: queues.WholeSeconds(settings.ttl)}
 	p := s.putters.of(s.Queues, queue)
 	_, err = p.Put(ctx, m)
 	// The queue is created only when it is missing: asking before each message would double the requests.
-	if errors.Is(queueFailure(err), errNoQueue) {
-		if err := newAzureQueue(s.Queues.NewQueueClient(queue)).create(ctx); err != nil {
+	if errors.Is(queues.Failure(err), queues.ErrNoQueue) {
+		if err := queues.New(s.Queues.NewQueueClient(queue)).Create(ctx); err != nil {
 			return fmt.Errorf("workers: enqueue: create the queue %s: %w", queue, err)
 		}
 		_, err = p.Put(ctx, m)
@@ -136,12 +113,6 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 		return fmt.Errorf("workers: enqueue to %s: %w", queue, err)
 	}
 	return nil
-}
-
-// wholeSeconds rounds up, from 0 to what the service accepts as a time to live.
-func wholeSeconds(d time.Duration) time.Duration {
-	d = min(max(d, 0), math.MaxInt32*time.Second)
-	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 // maxPutters is the number of queues at which all Putters are dropped: their calls under way go on.
@@ -169,15 +140,12 @@ func (p *putters) of(account *azqueue.ServiceClient, queue string) *messages.Put
 	return p.all[queue]
 }
 
-// traceParent is the form of https://www.w3.org/TR/trace-context/#traceparent-header in its only version so far.
-var traceParent = lazyregexp.New(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
 type traceKey struct{}
 
 // WithTraceParent returns a context under which Enqueue sends messages of a trace. A value that is not a traceparent of
 // version 00 is ignored.
 func WithTraceParent(ctx context.Context, parent string) context.Context {
-	if !traceParent().MatchString(parent) {
+	if !trigger.TraceParent().MatchString(parent) {
 		return ctx
 	}
 	return context.WithValue(ctx, traceKey{}, parent)
@@ -206,16 +174,13 @@ func withTraceParent(body []byte, parent string) []byte {
 	return append(out, rest...)
 }
 
-// traceIn returns the traceparent in a message's body, or "".
-func traceIn(body []byte) string {
-	if !bytes.Contains(body, []byte(`"traceparent"`)) {
-		return ""
+// encoded returns bytes and strings as they are and everything else as JSON.
+func encoded(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case []byte:
+		return bytes.Clone(v), nil
+	case string:
+		return []byte(v), nil
 	}
-	var carrier struct {
-		Parent string `json:"traceparent"`
-	}
-	if json.Unmarshal(body, &carrier) != nil || !traceParent().MatchString(carrier.Parent) {
-		return ""
-	}
-	return carrier.Parent
+	return json.Marshal(v)
 }

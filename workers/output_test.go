@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 func TestWithTraceParent(t *testing.T) {
@@ -23,8 +25,8 @@ func TestWithTraceParent(t *testing.T) {
 		if string(got) != want {
 			t.Errorf("%q becomes %q, want %q", body, got, want)
 		}
-		if strings.Contains(want, parent) != (traceIn(got) == parent) {
-			t.Errorf("from %q the trace %q is read", got, traceIn(got))
+		if strings.Contains(want, parent) != (trigger.TraceIn(got) == parent) {
+			t.Errorf("from %q the trace %q is read", got, trigger.TraceIn(got))
 		}
 		if string(withTraceParent([]byte(body), "")) != body {
 			t.Errorf("%q changes without a trace", body)
@@ -34,7 +36,7 @@ func TestWithTraceParent(t *testing.T) {
 		if ctx := WithTraceParent(context.Background(), wrong); TraceParent(ctx) != "" {
 			t.Errorf("%q is taken for a trace", wrong)
 		}
-		if got := traceIn([]byte(`{"traceparent":"` + wrong + `"}`)); got != "" {
+		if got := trigger.TraceIn([]byte(`{"traceparent":"` + wrong + `"}`)); got != "" {
 			t.Errorf("%q is read", got)
 		}
 	}

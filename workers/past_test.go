@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 	"github.com/lazuli-storage/lazuli/workers/status"
 )
 
@@ -19,7 +20,7 @@ func TestCalls(t *testing.T) {
 		b.app.Queue("work", func(_ context.Context, m QueueMessage) error {
 			switch time.Sleep(2 * time.Second); {
 			case string(m.Body) == "bad":
-				return errors.New(strings.Repeat("x", 2*keptError))
+				return errors.New(strings.Repeat("x", 2*trigger.KeptError))
 			case string(m.Body) == "later" && !snoozed:
 				snoozed = true
 				return Snooze(time.Minute)
@@ -35,7 +36,7 @@ func TestCalls(t *testing.T) {
 		for _, c := range calls {
 			outcomes = append(outcomes, c.Outcome)
 			if c.Seconds != 2 || c.InvocationID == "" || c.MessageID == "" || c.Began.IsZero() ||
-				(c.Error != "") != (c.Outcome == status.Failed) || len(c.Error) > keptError+3 {
+				(c.Error != "") != (c.Outcome == status.Failed) || len(c.Error) > trigger.KeptError+3 {
 				b.Errorf("%+v", c)
 			}
 		}

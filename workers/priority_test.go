@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -224,20 +223,6 @@ func TestPriorityMistakes(t *testing.T) {
 		if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), says) ||
 			errors.Is(err, errNoFunctions) {
 			t.Errorf("%s: %v", says, err)
-		}
-	}
-}
-
-// Every order has every queue once.
-func TestPriorityOrder(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	p := &priority{names: []string{"a", "b", "c"}, weights: []int{1, 1000, 3}}
-	for range 100 {
-		got := p.order(random.IntN)
-		slices.Sort(got)
-		if !slices.Equal(got, []int{0, 1, 2}) {
-			t.Fatal(got)
 		}
 	}
 }

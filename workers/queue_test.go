@@ -165,7 +165,7 @@ func TestPermanentAndUndecodable(t *testing.T) {
 			return Permanent(errBoom)
 		})
 		b.queue.send("hopeless")
-		_, _ = b.queue.put(b.Context(), "not base64!", 0, time.Hour)
+		_, _ = b.queue.Put(b.Context(), "not base64!", 0, time.Hour)
 		b.start(b.app)
 		b.after(time.Second)
 		slices.Sort(b.poison.texts())
@@ -186,7 +186,7 @@ func TestNoEncoding(t *testing.T) {
 		var got string
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { got = string(m.Body); return nil })
 		b.queue.send()
-		_, _ = b.queue.put(b.Context(), "plain <text>", 0, time.Hour)
+		_, _ = b.queue.Put(b.Context(), "plain <text>", 0, time.Hour)
 		b.start(b.app)
 		b.after(time.Second)
 		if got != "plain <text>" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/hostrow"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // reporter returns what writes the heartbeats of the app, or nil without them. The table is that of the default
@@ -64,14 +65,14 @@ func (a *App) report(reporter *hostrow.Reporter, r *run) (end func()) {
 func (a *App) applyPauses(paused map[string]bool) {
 	var ends sync.WaitGroup
 	for _, f := range a.functions {
-		if f.trigger == orchestrationTrigger {
+		if f.core.Trigger == trigger.OrchestrationTrigger {
 			continue
 		}
-		if f.gate.set(pausedByRows, paused[f.name]) {
-			a.config.Logger.Info("function "+map[bool]string{true: "paused", false: "resumed"}[paused[f.name]]+
-				" by a row of the account", "function", f.name)
-			if paused[f.name] {
-				ends.Go(func() { f.gate.endPoll(a.config.Clock, maxPause) })
+		if f.core.Gate.Set(trigger.PausedByRows, paused[f.core.Name]) {
+			a.config.Logger.Info("function "+map[bool]string{true: "paused", false: "resumed"}[paused[f.core.Name]]+
+				" by a row of the account", "function", f.core.Name)
+			if paused[f.core.Name] {
+				ends.Go(func() { f.core.Gate.EndPoll(a.config.Clock, maxPause) })
 			}
 		}
 	}
@@ -81,10 +82,12 @@ func (a *App) applyPauses(paused map[string]bool) {
 // hostFunctions is what the app's row says of its functions.
 func (a *App) hostFunctions() (list []hostrow.Function) {
 	for _, f := range a.functions {
-		by := f.gate.pausers()
-		h := hostrow.Function{Name: f.name, Trigger: f.trigger, Fixed: f.trigger == orchestrationTrigger, Paused: by != 0,
-			ByAccount: by&pausedByRows != 0, InFlight: f.stats.inFlight.Load(), Succeeded: f.stats.succeeded.Load(),
-			Failed: f.stats.failed.Load(), Poisoned: f.stats.poisoned.Load()}
+		by := f.core.Gate.Pausers()
+		h := hostrow.Function{Name: f.core.Name, Trigger: f.core.Trigger,
+			Fixed: f.core.Trigger == trigger.OrchestrationTrigger, Paused: by != 0,
+			ByAccount: by&trigger.PausedByRows != 0, InFlight: f.core.Stats.InFlight.Load(),
+			Succeeded: f.core.Stats.Succeeded.Load(),
+			Failed:    f.core.Stats.Failed.Load(), Poisoned: f.core.Stats.Poisoned.Load()}
 		if source := f.source(); len(source) == 2 {
 			h.Source = fmt.Sprint(source[1])
 		}

@@ -2,12 +2,13 @@ package workers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/schedulerow"
+	"github.com/lazuli-storage/lazuli/workers/internal/timertrigger"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // CatchUp says what a schedule does about occurrences that were missed: that came while no instance with
@@ -163,8 +164,22 @@ func (s *Storage) withSchedules(do func(schedulerow.Store) error) error {
 }
 
 func (s *Storage) schedules() (schedulerow.Store, error) {
-	if s.Tables == nil {
-		return schedulerow.Store{}, errors.New("schedules need tables, and the connection string has no table endpoint")
+	return timertrigger.OpenSchedules(s.Tables)
+}
+
+// Schedules registers the role that puts the messages of all schedules of the account of a connection; see [Schedule].
+// Any number of instances and apps may have it: of those with one HostID one works at a time, by a blob lease as for
+// [App.Timer], and another one takes over within four thirds of Config.LockPeriod. Its function is called
+// "lazuli-schedules".
+//
+// Each occurrence has one message, also when instances die at any step or run at the same time: the message is put
+// hidden, then the schedule's row is written with the message's ID, with the ETag as condition, and then the message is
+// shown. A message that no row names stays hidden until it expires after seven days; it counts in the length of the
+// queue. The handler of the message is called at least once, as of every message.
+func (a *App) Schedules(options ...CommonOption) *Function {
+	f := register(a, "lazuli-schedules", trigger.ScheduleTrigger, options)
+	f.listen = func(a *App, f *Function, storage *Storage) (trigger.Listener, error) {
+		return timertrigger.NewSchedules(a.environment(f, storage), f.core)
 	}
-	return schedulerow.Open(s.Tables)
+	return f
 }

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/workers/internal/calls"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // run is the state from Start to the end of Stop.
 type run struct {
-	listeners []listener       // one per function, in order; behind them the engine of an app without durable functions
-	engine    *durableListener // nil without an engine
+	listeners []trigger.Listener // one per function, in order; behind them the engine of an app without durable functions
+	engine    *durableListener   // nil without an engine
 	// soft is done when no new calls may start, hard when running calls are to be cancelled.
 	soft, hard         context.Context
 	stopSoft, stopHard context.CancelFunc
@@ -77,10 +79,10 @@ func (a *App) start(ctx context.Context, beat time.Duration) error {
 	var wg sync.WaitGroup
 	for _, l := range listeners {
 		wg.Go(func() {
-			if l != listener(engine) && !engine.admit(r.soft) {
+			if l != trigger.Listener(engine) && !engine.admit(r.soft) {
 				return
 			}
-			if err := l.listen(r.soft, r.hard); err != nil {
+			if err := l.Listen(r.soft, r.hard); err != nil {
 				r.mu.Lock()
 				r.errs = append(r.errs, err)
 				r.mu.Unlock()
@@ -96,7 +98,7 @@ func (a *App) start(ctx context.Context, beat time.Duration) error {
 	a.current = r
 	for _, f := range a.functions {
 		a.config.Logger.Info("listening",
-			append([]any{"function", f.name, "trigger", f.trigger, "host", a.config.HostID}, f.source()...)...)
+			append([]any{"function", f.core.Name, "trigger", f.core.Trigger, "host", a.config.HostID}, f.source()...)...)
 	}
 	endReport := a.report(reporter, r)
 	unwatch := context.AfterFunc(ctx, func() {
@@ -119,18 +121,19 @@ func (a *App) start(ctx context.Context, beat time.Duration) error {
 const beginTimeout = 10 * time.Second
 
 // begin stores the beginnings of functions. Those that cannot be stored now are stored by their listeners.
-func (a *App) begin(ctx context.Context, listeners []listener) {
+func (a *App) begin(ctx context.Context, listeners []trigger.Listener) {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i, l := range listeners {
-		b, ok := l.(beginner)
+		// At the same time: each waits for the account, and all together have one limit.
+		b, ok := l.(trigger.Beginner)
 		if !ok {
 			continue
 		}
 		wg.Go(func() {
-			if err := contain(func() error { return b.begin(ctx) }); err != nil {
-				a.config.Logger.Warn("a function cannot begin yet; trying again", "function", a.functions[i].name, "err",
+			if err := calls.Contain(func() error { return b.Begin(ctx) }); err != nil {
+				a.config.Logger.Warn("a function cannot begin yet; trying again", "function", a.functions[i].core.Name, "err",
 					sdkerr.Short(err))
 			}
 		})
@@ -140,7 +143,7 @@ func (a *App) begin(ctx context.Context, listeners []listener) {
 
 // engineOf returns the listener among those of the functions that is the app's engine. If no function needs the engine,
 // it adds one, which gives handlers the client of the hub. It returns nil without Config.Durable.
-func (a *App) engineOf(listeners []listener) (*durableListener, []listener, error) {
+func (a *App) engineOf(listeners []trigger.Listener) (*durableListener, []trigger.Listener, error) {
 	if a.config.Durable == nil {
 		return nil, listeners, nil
 	}
@@ -168,11 +171,12 @@ func (l *durableListener) waitReady(ctx context.Context) bool {
 	return true
 }
 
-func (a *App) buildListeners() ([]listener, error) {
+func (a *App) buildListeners() ([]trigger.Listener, error) {
 	open := map[string]*Storage{}
-	var listeners []listener
+	var listeners []trigger.Listener
 	for _, f := range a.functions {
-		name := f.settings.connection
+		// Functions of one connection share its clients, and with them the connections to the account.
+		name := f.core.Settings.Connection
 		if open[name] == nil {
 			s, err := a.config.connect(name)
 			if err != nil {
@@ -182,7 +186,7 @@ func (a *App) buildListeners() ([]listener, error) {
 		}
 		l, err := f.listen(a, f, open[name])
 		if err != nil {
-			return nil, fmt.Errorf("workers: function %q: %w", f.name, err)
+			return nil, fmt.Errorf("workers: function %q: %w", f.core.Name, err)
 		}
 		listeners = append(listeners, l)
 	}

@@ -9,7 +9,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/workers/internal/locks"
+	"github.com/lazuli-storage/lazuli/workers/internal/queues"
 )
 
 // Storage has the official SDK's clients of a storage account. A client is nil if the connection string has no endpoint
@@ -22,6 +25,22 @@ type Storage struct {
 	Local bool
 
 	putters *putters // nil in a Storage that a program has filled itself
+}
+
+// openQueueOf is the default of App.openQueue, which tests replace.
+func openQueueOf(s *Storage, name string) (queues.Client, error) {
+	if s.Queues == nil {
+		return nil, errors.New("the connection string has no queue endpoint")
+	}
+	return queues.New(s.Queues.NewQueueClient(name)), nil
+}
+
+// openHostOf is the default of App.openHost, which tests replace.
+func openHostOf(s *Storage) (locks.Store, error) {
+	if s.Blobs == nil {
+		return nil, errors.New("the connection string has no blob endpoint")
+	}
+	return locks.New(s.Blobs), nil
 }
 
 // StorageOption is an option of OpenStorage.
@@ -65,6 +84,7 @@ func OpenStorage(connectionString string, options ...StorageOption) (*Storage, e
 	for _, option := range options {
 		option.apply(&o)
 	}
+	// A client of a service without an endpoint stays nil: what needs the service says so when it is used.
 	s := &Storage{Local: settings.Local(), putters: &putters{}}
 	var errs []error
 	if settings.QueueEndpoint != "" {

@@ -12,8 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/ncrontab"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
+	"github.com/lazuli-storage/lazuli/workers/internal/calls"
+	"github.com/lazuli-storage/lazuli/workers/internal/locks"
 )
 
 // timerBench is a bubble whose time begins at 2000-01-01 00:00:00 UTC, a Saturday.
@@ -50,7 +51,7 @@ func (b *timerBench) app(schedule string, h TimerHandler, options ...TimerOption
 	b.Helper()
 	app := New(Config{Storage: &Storage{}, HostID: b.hostID, Logger: slog.New(slog.NewTextHandler(b.log, nil)),
 		StuckTimeout: time.Minute, Clock: b.clock})
-	app.openHost = func(*Storage) (hostStore, error) { return b.host, nil }
+	app.openHost = func(*Storage) (locks.Store, error) { return b.host, nil }
 	if h == nil {
 		h = func(_ context.Context, info TimerInfo) error { b.record(info); return nil }
 	}
@@ -113,7 +114,7 @@ func (c *shiftedClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(
 func TestTimerAfterAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
-		clock := &shiftedClock{Clock: systemClock{}}
+		clock := &shiftedClock{Clock: calls.SystemClock{}}
 		b.clock = clock
 		clock.ahead.Store(int64(24 * time.Hour))
 		app := b.app("0 */20 * * * *", nil)
@@ -379,50 +380,5 @@ func TestTimerRegistration(t *testing.T) {
 	app.Timer("tick", func(context.Context, TimerInfo) error { return nil }, WithSchedule("00:01:00"))
 	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "LockPeriod") {
 		t.Errorf("Start returned %v", err)
-	}
-}
-
-func TestFirstRun(t *testing.T) {
-	t.Parallel()
-	schedule, err := ncrontab.Parse("0 0 * * * *")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := func(clock string) time.Time {
-		v, err := time.Parse(time.DateTime, "2026-11-21 "+clock)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	// The clock of another process was a little ahead: what it has just run is not run again.
-	status := timerStatus{Last: at("05:00:00"), Next: at("06:00:00"), Expression: "0 0 * * * *"}
-	if next, _ := firstRun(schedule, "0 0 * * * *", status, at("04:59:30")); !next.Equal(at("06:00:00")) {
-		t.Errorf("after a run a little ahead of the clock: %v", next)
-	}
-	now := at("05:30:00")
-	for name, c := range map[string]struct {
-		status  timerStatus
-		want    time.Time
-		pastDue bool
-	}{
-		"nothing known": {timerStatus{}, at("06:00:00"), false},
-		"up to date": {timerStatus{Last: at("05:00:00"), Next: at("06:00:00"), Expression: "0 0 * * * *"},
-			at("06:00:00"), false},
-		"missed": {timerStatus{Last: at("02:00:00"), Next: at("03:00:00"), Expression: "0 0 * * * *"},
-			now, true},
-		"missed, other schedule": {timerStatus{Last: at("02:00:00"), Next: at("03:00:00"), Expression: "0 0 3 * * *"},
-			at("06:00:00"), false},
-		"missed, Azure's record":  {timerStatus{Last: at("02:00:00"), Next: at("03:00:00")}, now, true},
-		"other schedule, Azure's": {timerStatus{Last: at("02:00:00"), Next: at("03:30:00")}, at("06:00:00"), false},
-		"next is far, same schedule": {timerStatus{Last: at("02:00:00"), Next: at("09:00:00"), Expression: "0 0 * * * *"},
-			at("06:00:00"), false},
-		"the clock was ahead": {timerStatus{Last: at("22:00:00"), Next: at("23:00:00"), Expression: "0 0 * * * *"},
-			at("06:00:00"), false},
-	} {
-		next, pastDue := firstRun(schedule, "0 0 * * * *", c.status, now)
-		if !next.Equal(c.want) || pastDue != c.pastDue {
-			t.Errorf("%s: %v, past due %v; want %v, %v", name, next, pastDue, c.want, c.pastDue)
-		}
 	}
 }

@@ -1,14 +1,10 @@
 package workers
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
 	"github.com/lazuli-storage/lazuli/tables"
@@ -62,6 +58,7 @@ func (s *Storage) Upload(ctx context.Context, container, name string, content an
 		_, err := s.Blobs.UploadBuffer(ctx, container, name, body, nil)
 		return err
 	}
+	// The container is created only when it is missing: asking before each upload would double the requests.
 	if err = put(); bloberror.HasCode(err, bloberror.ContainerNotFound) {
 		if _, err := s.Blobs.CreateContainer(ctx, container, nil); err != nil &&
 			!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
@@ -73,20 +70,4 @@ func (s *Storage) Upload(ctx context.Context, container, name string, content an
 		return fmt.Errorf("workers: upload %s/%s: %w", container, name, err)
 	}
 	return nil
-}
-
-// encoded returns bytes and strings as they are and everything else as JSON.
-func encoded(v any) ([]byte, error) {
-	switch v := v.(type) {
-	case []byte:
-		return bytes.Clone(v), nil
-	case string:
-		return []byte(v), nil
-	}
-	return json.Marshal(v)
-}
-
-func hasTableCode(err error, code aztables.TableErrorCode) bool {
-	var r *azcore.ResponseError
-	return errors.As(err, &r) && r.ErrorCode == string(code)
 }

@@ -1,11 +1,13 @@
 package workers
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/call"
+	"github.com/lazuli-storage/lazuli/workers/internal/trigger"
 )
 
 // clientRequestID is the header by which a storage service and its logs name a request of a client.
@@ -20,11 +22,10 @@ type workPolicy struct{}
 
 func (workPolicy) Do(r *policy.Request) (*http.Response, error) {
 	ctx, h := r.Raw().Context(), r.Raw().Header
-	if ic, ok := FromContext(ctx); ok && h.Get(clientRequestID) == "" {
-		id := ic.InvocationID
+	if id, message := workOf(ctx); id != "" && h.Get(clientRequestID) == "" {
 		switch {
-		case ic.messageID != "":
-			id += "/" + ic.messageID
+		case message != "":
+			id += "/" + message
 		default:
 			if c, ok := call.Of(ctx); ok {
 				id += "/" + c.Instance
@@ -39,6 +40,18 @@ func (workPolicy) Do(r *policy.Request) (*http.Response, error) {
 		h.Set("Traceparent", parent)
 	}
 	return r.Next()
+}
+
+// workOf returns the ID of the invocation that a request belongs to and the ID of its message: that of a handler, or
+// one for which the runtime itself sends a request. Both are empty outside of an invocation.
+func workOf(ctx context.Context) (invocation, message string) {
+	if ic, ok := FromContext(ctx); ok {
+		return ic.InvocationID, ic.messageID
+	}
+	if i := trigger.InvocationOf(ctx); i != nil {
+		return i.ID, i.MessageID
+	}
+	return "", ""
 }
 
 // headerText reports whether a text can be the value of a header as it is.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli-lab/internal/chaos"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // errChaos is the failure of a run that found something wrong; the report is on standard output by then.
@@ -24,6 +25,8 @@ func newChaosCommand(l *lab) *cobra.Command {
 		damage bool
 		quiet  bool
 		nodes  int
+		shards int
+		copies int
 		kinds  []string
 	)
 	minutes := 1.0
@@ -53,6 +56,7 @@ choices of a run, but not the moments at which the server is killed relative to 
   lazuli-lab chaos --minutes 30 --damage
   lazuli-lab chaos --rounds 20 --seed 42
   lazuli-lab chaos --nodes 3 --minutes 10
+  lazuli-lab chaos --nodes 3 --shards 4 --minutes 10
   lazuli-lab chaos --nodes 3 --minutes 2 --clients 8 --faults 'cut off'`,
 		Args: cobra.NoArgs,
 	}
@@ -62,12 +66,16 @@ choices of a run, but not the moments at which the server is killed relative to 
 	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices (default: random)")
 	fl.IntVar(&c.Clients, "clients", 2, "clients of each service")
 	fl.IntVar(&c.FsckEvery, "fsck-every", 5, "rounds between checks of a copy of the folder by fsck; 0: only at the end")
+	fl.BoolVar(&c.Tier, "tier", false, "keep content in an object store, a folder, with more content than the disk may "+
+		"hold; in the end a day goes by, after which it may have no object that nothing needs (a server alone)")
 	fl.BoolVar(&damage, "damage", false, "also start servers on copies with flipped bits")
 	fl.IntVar(&c.Damage, "damaged-copies", 2, "damaged copies in each round, with --damage")
 	fl.StringVar(&c.Folder, "temp-dir", "",
 		"folder for the data folders (default: the system's folder for temporary files)")
 	fl.IntVar(&nodes, "nodes", 1, "number of nodes of a cluster, 3 to 7; 1: a server alone. --rounds, --fsck-every and "+
 		"--damage are for a server alone")
+	fl.IntVar(&shards, "shards", 1, "number of shards of a cluster")
+	fl.IntVar(&copies, "copies", 0, "number of nodes that have each shard, 3, with up to 16 nodes; 0: all nodes")
 	fl.StringSliceVar(&kinds, "faults", nil, "kinds of faults of a cluster, such as 'cut off' (default: "+
 		strings.Join(chaos.NodeFaults(), ", ")+")")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "do not show progress on standard error")
@@ -77,8 +85,16 @@ choices of a run, but not the moments at which the server is killed relative to 
 			return bench.SettingsError{Cause: errors.New(
 				"--minutes and --damaged-copies must be positive, --clients from 1 to 64, --rounds and --fsck-every not negative")}
 		}
-		if nodes != 1 && (nodes < 3 || nodes > 7 || damage || c.Rounds > 0) {
-			return bench.SettingsError{Cause: errors.New("--nodes must be 1, or from 3 to 7 without --damage and --rounds")}
+		if nodes != 1 && (nodes < 3 || nodes > 7 && copies == 0 || damage || c.Rounds > 0) {
+			return bench.SettingsError{Cause: errors.New("--nodes must be 1, or from 3 to 7 without --damage and --rounds, or " +
+				"up to 16 with --copies")}
+		}
+		if c.Tier && damage {
+			return bench.SettingsError{Cause: errors.New("--tier cannot be used with --damage: copies of a folder would take " +
+				"its objects")}
+		}
+		if shards < 1 || shards > shardmap.Max || shards > 1 && nodes == 1 {
+			return bench.SettingsError{Cause: fmt.Errorf("--shards must be from 1 to %d, with --nodes", shardmap.Max)}
 		}
 		// A misspelt kind would be a fault that never happens, and the run would pass.
 		for _, kind := range kinds {
@@ -105,7 +121,7 @@ choices of a run, but not the moments at which the server is killed relative to 
 			return err
 		}
 		if nodes > 1 {
-			return chaosNodes(cmd, c, nodes, kinds)
+			return chaosNodes(cmd, c, nodes, shards, copies, kinds)
 		}
 		report, err := chaos.Run(cmd.Context(), c)
 		// A report exists as far as the run came, also beside an error; its findings are what the run was for.
@@ -122,10 +138,10 @@ choices of a run, but not the moments at which the server is killed relative to 
 }
 
 // chaosNodes runs chaos --nodes.
-func chaosNodes(cmd *cobra.Command, c chaos.Config, nodes int, kinds []string) error {
+func chaosNodes(cmd *cobra.Command, c chaos.Config, nodes, shards, copies int, kinds []string) error {
 	report, err := chaos.RunNodes(cmd.Context(),
-		chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: nodes, Limit: c.Limit, Seed: c.Seed,
-			Clients: c.Clients, Kinds: kinds, Progress: c.Progress})
+		chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: nodes, Shards: shards, Copies: copies,
+			Limit: c.Limit, Seed: c.Seed, Clients: c.Clients, Kinds: kinds, Tier: c.Tier, Progress: c.Progress})
 	if report == nil {
 		return err
 	}

@@ -27,14 +27,15 @@ import (
 )
 
 // placeHelp describes the arguments of the verbs of backups.
-const placeHelp = `PLACE is a folder, or the URL of a container of a storage account on Azure, Lazuli or
-Azurite: with a SAS, or with --connection-string of that account. With --key-file it is encrypted.`
+const placeHelp = `PLACE is a folder, the URL of a container of a storage account on Azure, Lazuli or Azurite (with a
+SAS, or with --connection-string of that account), or s3://BUCKET/PREFIX with the variables of the
+AWS tools. With --key-file it is encrypted.`
 
 // newBackupCommand makes `lazuli backup`.
 func newBackupCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup PLACE",
-		Short: "Back up a running server or cluster to a folder or a container",
+		Short: "Back up a running server or cluster to a folder, container or bucket",
 		Long: `Back up a running server, or through any of its nodes a cluster: tables, queues and blobs of all
 accounts as they are at one moment, with ETags, times, leases, snapshots, versions, soft-deleted
 data, uncommitted blocks, event subscriptions, and messages with their identifiers, dequeue counts
@@ -160,8 +161,12 @@ func placeFlag(cmd *cobra.Command) func(string) (backup.Place, error) {
 	connection := target.AccountFlag(cmd)
 	key := cmd.Flags().String("key-file", "", "file with the key of an encrypted PLACE: 64 hexadecimal digits")
 	return func(text string) (backup.Place, error) {
+		bucket := strings.HasPrefix(text, "s3://")
+		if bucket && cmd.Flags().Changed("connection-string") {
+			return nil, console.Usagef("a bucket has no connection string: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		}
 		account, err := connection()
-		if err != nil {
+		if err != nil && !bucket {
 			return nil, err
 		}
 		place, err := backup.OpenSealed(text, account, *key)

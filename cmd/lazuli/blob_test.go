@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/storageverb"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
@@ -89,7 +90,7 @@ type blobVerb struct{ args, stdin, want, wrong string }
 func runBlobVerbs(t *testing.T, list []blobVerb) {
 	t.Helper()
 	for _, tc := range list {
-		out, err := runVerb(t, newBlobCommand(), tc.stdin, strings.Split(tc.args, "|")...)
+		out, err := runVerb(t, storageverb.NewBlob(), tc.stdin, strings.Split(tc.args, "|")...)
 		switch {
 		case tc.wrong == "" && err != nil:
 			t.Errorf("lazuli blob %s: %v", tc.args, err)

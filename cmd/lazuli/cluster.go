@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,7 +105,7 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 	}
 	fmt.Fprintf(w, "cluster %s, leader %s, as node %s sees it\n%s\n", status.Cluster, leader, status.Node,
 		server.Homes(&status))
-	ends, known := server.LogEnds(&status), 0
+	known := 0
 	for _, n := range status.Nodes {
 		if n.Report != nil {
 			known++
@@ -124,21 +125,25 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 				sync = "always"
 			}
 			clock = (time.Duration(n.Clock * float64(time.Second))).Round(time.Millisecond).String()
-			if log, ok := server.LogOf(r, "tables"); ok {
+			log, ok := server.NodeLogs(&status, r)
+			if ok {
 				applied, snapshot = fmt.Sprint(log.Applied), fmt.Sprint(log.Snapshot)
 				// Alone, a node that is not ready knows of no entries that it lacks.
-				if lag = fmt.Sprint(max(log.Lag, ends["tables"]-log.Applied)); r.NotReady != "" && known < 2 {
+				if lag = fmt.Sprint(log.Lag); r.NotReady != "" && known < 2 {
 					lag = "?"
 				}
 			}
-			if log, ok := server.LogOf(r, "blobs"); ok && log.Missing != nil {
+			if log.Missing != nil {
 				missing = server.ContentSize(*log.Missing)
+			}
+			if log.TierProblem != "" {
+				remark = strings.TrimPrefix(remark+"; content-tier: "+log.TierProblem, "; ")
 			}
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag,
 			snapshot, missing, strings.ReplaceAll(remark, "\n", " "))
 	}
-	if err := t.Flush(); err != nil {
+	if err := errors.Join(t.Flush(), writeShards(w, status)); err != nil {
 		return err
 	}
 	for _, f := range status.Fronts {
@@ -159,6 +164,29 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 		"remove another node now.\n",
 		status.Copies.Short, strings.Join(status.Copies.Examples, ", "))
 	return err
+}
+
+// writeShards writes the shards of a cluster that has several: the homes of their logs, and which node lacks what.
+func writeShards(w io.Writer, status cluster.Status) error {
+	list := server.ShardStatuses(&status)
+	if list == nil {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	nodes := "" // a column where a node has a part of the shards
+	if status.Hosts != nil {
+		nodes = "NODES\t"
+	}
+	fmt.Fprintln(t, "SHARD\t"+nodes+"TABLES AT\tQUEUES AT\tBLOBS AT\tLAG\tMISSING")
+	for _, s := range list {
+		if nodes != "" {
+			nodes = s.Nodes + "\t"
+		}
+		fmt.Fprintf(t, "%d\t%s%s\t%s\t%s\t%s\t%s\n", s.Shard, nodes, cmp.Or(s.Tables, "-"), cmp.Or(s.Queues, "-"),
+			cmp.Or(s.Blobs, "-"), cmp.Or(s.Behind, "0"), cmp.Or(s.Missing, "-"))
+	}
+	return t.Flush()
 }
 
 // snapshotTimeout bounds the wait for a snapshot.

@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/offline"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // newCompactCommand makes `lazuli compact`, which frees the space of deleted blobs.
@@ -28,6 +29,9 @@ func newCompactCommand(m *Main) *cobra.Command {
 		Long: `Remove the content of deleted blobs, deleted containers and incomplete uploads, and rewrite the files of blob
 content so that they have no unused space. A server does the same in the background at a low rate, but only
 to files that are at least half unused.
+
+Content that is only in an object store (--content-tier, to be given as for serve) is fetched and rewritten
+where three quarters of a file are unused.
 
 Without a folder, the command compacts the folder that serve would use. It can be interrupted at any time and
 keeps the progress made until then. It needs free space for the content that it moves. The exit code is 4 if
@@ -43,6 +47,10 @@ the folder is in use or not a data folder.`,
 			if err != nil {
 				return err
 			}
+			away, err := tierOf(cmd, m.Environ)
+			if err != nil {
+				return err
+			}
 			dir, err := datadir.OpenExistingShards(folder)
 			if err != nil {
 				return err
@@ -51,13 +59,13 @@ the folder is in use or not a data folder.`,
 			if _, statErr := os.Stat(dir.Cluster()); !errors.Is(statErr, fs.ErrNotExist) {
 				return errors.Join(errNodeFolder, dir.Close())
 			}
-			err = compactFolder(cmd, dir, dry, rate<<20, output)
+			err = compactFolder(cmd, dir, away, dry, rate<<20, output)
 			return errors.Join(err, dir.Close())
 		},
 	}
 	output = console.ReportOutput(cmd)
 	f := cmd.Flags()
-	config.AddFlags(f, "location", "config")
+	config.AddFlags(f, "location", "config", "content-tier", "content-cache", "content-tier-key-file")
 	f.BoolVar(&dry, "dry-run", false, "change nothing; print how much space is unused")
 	f.Int64Var(&rate, "rate", 0, "maximum rate of moving content, in MiB per second; 0: no limit")
 	return cmd
@@ -67,7 +75,7 @@ the folder is in use or not a data folder.`,
 // log.
 var errNodeFolder = errors.New("this is the folder of a node of a cluster, which frees space by itself while it runs")
 
-func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
+func compactFolder(cmd *cobra.Command, dir *datadir.Dir, away *tier.Options, dry bool, rate int64,
 	output func(any, func(io.Writer) error) error) error {
 	if dry {
 		damage := 0
@@ -104,7 +112,12 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 	progress := console.NewMeter(cmd, "moved", console.BytesUnit)
 	var before, after int64
 	for n := range dir.Shards() {
-		was, is, err := maintain.CompactFolder(cmd.Context(), dir.Shard(n).Blobs(), dir.Shard(n).Extents(), rate, progress.At)
+		var of *tier.Options
+		if away != nil {
+			of = away.OfShard(dir.Tier(), n, dir.Shards())
+		}
+		was, is, err := maintain.CompactFolder(cmd.Context(), dir.Shard(n).Blobs(), dir.Shard(n).Extents(), of, rate,
+			progress.At)
 		if err != nil {
 			progress.End()
 			return err

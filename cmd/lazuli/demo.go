@@ -18,6 +18,16 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/design"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/eventual"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/index"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lake"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/large"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lesson"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/logdata"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/outbox"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/search"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
@@ -38,15 +48,15 @@ func newDemoCommand() *cobra.Command {
 	for _, d := range demonstrations {
 		cmd.AddCommand(newDemonstrationCommand(d))
 	}
-	for i := range demo.Designs {
-		d := &demo.Designs[i]
+	for i := range design.Designs {
+		d := &design.Designs[i]
 		cmd.AddCommand(newDemonstrationCommand(demonstration{name: d.Name, short: d.Short, long: d.Long, points: d.Points(),
 			run: d.Demonstrate, clustered: true, worker: patternWorker}))
 	}
-	for name, run := range map[string]func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error{
-		"large-entity-worker": demo.RunLargeEntityWorker, "table-index-worker": demo.RunTableIndexWorker,
-		"search-worker": demo.RunSearchWorker, "pattern-worker": demo.RunDesignWorker, "lake-worker": demo.RunLakeWorker,
-		"outbox-worker": demo.RunOutboxWorker, "jobs-worker": demo.RunJobsWorker, "naive-worker": demo.RunNaiveWorker,
+	for name, run := range map[string]func(context.Context, *workers.Storage, *workers.App, rig.WorkerSettings) error{
+		"large-entity-worker": large.RunWorker, "table-index-worker": index.RunWorker,
+		"search-worker": search.RunWorker, "pattern-worker": design.RunWorker, "lake-worker": lake.RunWorker,
+		"outbox-worker": outbox.RunWorker, "jobs-worker": outbox.RunJobsWorker, "naive-worker": demo.RunNaiveWorker,
 	} {
 		cmd.AddCommand(newDemonstrationWorkerCommand(name, run))
 	}
@@ -150,123 +160,123 @@ type demonstration struct {
 	// role is the name that the demonstration had first, that of its role.
 	role   string
 	points []string
-	run    func(context.Context, demo.Config) (*demo.Report, error)
+	run    func(context.Context, rig.Config) (*rig.Report, error)
 	// clustered means that it can run on a cluster whose nodes are killed.
 	clustered bool
 	// hierarchical means that the account needs a hierarchical namespace.
 	hierarchical bool
 	// worker are the arguments of its worker's process.
-	worker func(demo.WorkerSettings) []string
+	worker func(rig.WorkerSettings) []string
 }
 
 var demonstrations = []demonstration{
 	{
 		name: "eventual-transaction", role: "archive", short: "Archive real records",
-		points: demo.Points(), run: demo.Archive, clustered: true,
+		points: eventual.Points(), run: eventual.Run, clustered: true,
 		long: `The demonstration loads several thousand records into the table Current. The role moves old records to the table Archive,
 each on request of a queue message. At the end, each record must be unchanged, and in the correct table only.`,
-		worker: func(w demo.WorkerSettings) []string {
+		worker: func(w rig.WorkerSettings) []string {
 			return []string{"worker", "--role=archive", "--archive-queue=" + w.Queue, "--archive-from=" + w.Current,
 				"--archive-to=table:" + w.Archive}
 		},
 	},
 	{
 		name: "large-entities", role: "large-entity", short: "Write and delete large entities",
-		points: demo.LargeEntityPoints(), run: demo.LargeEntity, clustered: true,
+		points: large.Points(), run: large.Run, clustered: true,
 		long: `Entities with properties beyond the limits of the Table service are inserted, replaced and deleted, each on request of
 a queue message; the workers also sweep. At the end, the hashes of all entities must match; every blob must be referenced by an
 entity, and every reference must have its blob.`,
-		worker: func(w demo.WorkerSettings) []string {
+		worker: func(w rig.WorkerSettings) []string {
 			return []string{"demo", "large-entity-worker", "--queue=" + w.Queue, "--from=" + w.Current,
 				"--container=" + w.Container, "--story=" + strconv.FormatBool(w.Story)}
 		},
 	},
 	{
 		name: "log-data", role: "log-storage", short: "Log records",
-		points: demo.LogStoragePoints(), run: demo.LogStorage, clustered: true,
+		points: logdata.Points(), run: logdata.Run, clustered: true,
 		long: `The demonstration puts several thousand records to a queue; the role writes them to a log. At the end, a query must return each
 record once and unchanged, and each blob's metadata must match its content.`,
-		worker: func(w demo.WorkerSettings) []string {
+		worker: func(w rig.WorkerSettings) []string {
 			return []string{"worker", "--role=log-storage", "--log-storage-queue=" + w.Queue,
 				"--log-storage-container=" + w.Container, "--log-storage-flush-every=50ms"}
 		},
 	},
 	{
 		name: "inter-partition-index", role: "index", short: "Keep an index of copies in step with a table",
-		points: demo.TableIndexPoints(demo.IndexCopies), run: demo.Index,
+		points: index.Points(index.Copies), run: index.RunCopies,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps a copy of each under
 its party (inter-partition secondary index). At the end, the copies must match the records exactly.`,
 		worker: tableIndexWorker,
 	},
 	{
 		name: "index-entities", short: "Keep lists of keys in step with a table",
-		points: demo.TableIndexPoints(demo.IndexLists), run: demo.IndexEntities,
+		points: index.Points(index.Lists), run: index.RunLists,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state and
 party, the list of their keys (index entities). At the end, every key must be in the correct list and no other.`,
 		worker: tableIndexWorker,
 	},
 	{
 		name: "materialised-view", role: "view", short: "Keep counts in step with a table",
-		points: demo.TableIndexPoints(demo.IndexCounts), run: demo.View,
+		points: index.Points(index.Counts), run: index.RunCounts,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state, how
 many records there are of each party (materialised view). At the end, all counts must be correct.`,
 		worker: tableIndexWorker,
 	},
 	{
 		name: "outbox", short: "Write rows and messages in one transaction",
-		points: demo.OutboxPoints(), run: demo.Outbox,
+		points: outbox.Points(), run: outbox.Run,
 		long: `Rows are inserted, each on request of a queue message, together with a message for another queue (workers.EnqueueIn), and a role
 delivers these messages. At the end, every row must have its message, and every message its row.`,
-		worker: func(w demo.WorkerSettings) []string {
+		worker: func(w rig.WorkerSettings) []string {
 			return []string{"demo", "outbox-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive}
 		},
 	},
 	{
 		name: "jobs", short: "Enqueue unique jobs again and again",
-		points: demo.JobPoints(), run: demo.Jobs,
+		points: outbox.JobPoints(), run: outbox.RunJobs,
 		long: `Items are enqueued as jobs, each on request of a queue message, twice and under a unique key (workers.EnqueueJob), and the jobs
 note that they ran. At the end, one job must have run for every item, and none may be left.`,
-		worker: func(w demo.WorkerSettings) []string {
+		worker: func(w rig.WorkerSettings) []string {
 			return []string{"demo", "jobs-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive}
 		},
 	},
 	{
 		name: "search", short: "Keep a full-text index in step with a table",
-		points: demo.SearchPoints(), run: demo.Search,
+		points: search.Points(), run: search.Run,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and the role search-index keeps an index of them,
 by the table's changes on Lazuli and by messages elsewhere. Workers that are killed around the start or the switch of an index build
 it again. At the end, every record must have its document in the index, and every document its record.`,
-		worker: func(w demo.WorkerSettings) []string {
+		worker: func(w rig.WorkerSettings) []string {
 			return []string{"demo", "search-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--folder=" + w.Folder,
 				"--kind=" + w.Kind}
 		},
 	},
 	{
 		name: "lake", short: "Commit batches to a table of files by renames",
-		points: demo.LakePoints(), run: demo.Lake, hierarchical: true,
+		points: lake.Points(), run: lake.Run, hierarchical: true,
 		long: `Writers commit batches of real records to a table of partitioned files, as Spark does: each task writes to a directory of
 its own below _temporary and commits by a rename, and the job commits by one more. Two writers can work on a batch at a time. A reader
 looks at the table all the time: it must see each batch whole or not at all. At the end, all files must be unchanged, and nothing
 temporary may be left. The account must have a hierarchical namespace.`,
-		worker: func(w demo.WorkerSettings) []string {
+		worker: func(w rig.WorkerSettings) []string {
 			return []string{"demo", "lake-worker", "--queue=" + w.Queue, "--container=" + w.Container}
 		},
 	},
 }
 
 // tableIndexWorker are the arguments of the worker of the demonstrations of the table-index role.
-func tableIndexWorker(w demo.WorkerSettings) []string {
+func tableIndexWorker(w rig.WorkerSettings) []string {
 	return []string{"demo", "table-index-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive,
 		"--kind=" + w.Kind, "--story=" + strconv.FormatBool(w.Story)}
 }
 
 // patternWorker are the arguments of the worker of the demonstrations of patterns that have no role.
-func patternWorker(w demo.WorkerSettings) []string {
+func patternWorker(w rig.WorkerSettings) []string {
 	return []string{"demo", "pattern-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--kind=" + w.Kind}
 }
 
 // naiveWorker are the arguments of the worker that makes a mistake.
-func naiveWorker(w demo.WorkerSettings) []string {
+func naiveWorker(w rig.WorkerSettings) []string {
 	return []string{"demo", "naive-worker", "--mistake=" + w.Mistake, "--queue=" + w.Queue, "--from=" + w.Current,
 		"--to=" + w.Archive, "--container=" + w.Container, "--kind=" + w.Kind, "--folder=" + w.Folder}
 }
@@ -281,7 +291,7 @@ func (d demonstration) aliases() []string {
 
 // frozenText describes the round in which a worker is frozen, if there is one.
 func frozenText(points []string) string {
-	if !slices.Contains(points, demo.Frozen) {
+	if !slices.Contains(points, rig.Frozen) {
 		return ""
 	}
 	return ` In one more round the worker is frozen until its leases have
@@ -297,7 +307,7 @@ const (
 
 func newDemonstrationCommand(d demonstration) *cobra.Command {
 	var (
-		c     demo.Config
+		c     rig.Config
 		nodes bool
 	)
 	cmd := &cobra.Command{
@@ -360,7 +370,7 @@ Steps: ` + strings.Join(d.points, ", "),
 		if err != nil {
 			return err
 		}
-		report, err := class.run(cmd.Context(), c, d.points, func(ctx context.Context, c demo.Config) (demo.PatternReport,
+		report, err := class.run(cmd.Context(), c, d.points, func(ctx context.Context, c rig.Config) (lesson.PatternReport,
 			error) {
 			r, err := d.run(ctx, c)
 			if r == nil { // not a report that is a nil pointer
@@ -379,7 +389,7 @@ Steps: ` + strings.Join(d.points, ", "),
 
 // runFlags adds the flags that all demonstrations have, and returns what completes c by them; points are then the steps
 // of the run. end removes the progress.
-func runFlags(cmd *cobra.Command, points []string, c *demo.Config) (complete func(points []string) (end func(),
+func runFlags(cmd *cobra.Command, points []string, c *rig.Config) (complete func(points []string) (end func(),
 	err error)) {
 	fl := cmd.Flags()
 	faults := fl.StringSlice("fault", []string{"all"}, "steps at which to kill: all, none, or names")
@@ -424,14 +434,14 @@ func runFlags(cmd *cobra.Command, points []string, c *demo.Config) (complete fun
 
 // begin completes a configuration by the account, a cluster or server that it starts where it is missing, and by the
 // worker. stop ends what it has started.
-func (d demonstration) begin(ctx context.Context, c *demo.Config, killNodes bool, class *classroom) (stop func() error,
+func (d demonstration) begin(ctx context.Context, c *rig.Config, killNodes bool, class *classroom) (stop func() error,
 	err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	// The workers are this same program: what is killed has the code that is shipped.
-	c.Worker = func(w demo.WorkerSettings) *exec.Cmd { return d.command(self, w) }
+	c.Worker = func(w rig.WorkerSettings) *exec.Cmd { return d.command(self, w) }
 	if !killNodes {
 		// Without kills of nodes one server in this process is enough: it elects no leader and starts at once.
 		return class.account(ctx, &c.ConnectionString, d.hierarchical)
@@ -457,7 +467,7 @@ func (d demonstration) begin(ctx context.Context, c *demo.Config, killNodes bool
 }
 
 // command is the command line of a worker process. What is secret goes through the environment.
-func (d demonstration) command(self string, w demo.WorkerSettings) *exec.Cmd {
+func (d demonstration) command(self string, w rig.WorkerSettings) *exec.Cmd {
 	args := d.worker
 	if w.Mistake != "" {
 		args = naiveWorker
@@ -493,8 +503,8 @@ func newDemoWorkerCommand(use string, flags map[string]*string,
 
 // newDemonstrationWorkerCommand makes the hidden verb of a worker that messages trigger.
 func newDemonstrationWorkerCommand(name string,
-	run func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error) *cobra.Command {
-	var s demo.WorkerSettings
+	run func(context.Context, *workers.Storage, *workers.App, rig.WorkerSettings) error) *cobra.Command {
+	var s rig.WorkerSettings
 	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "container": &s.Container,
 		"kind": &s.Kind, "folder": &s.Folder, "mistake": &s.Mistake}
 	cmd := newDemoWorkerCommand(name, flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {

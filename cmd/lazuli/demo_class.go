@@ -17,20 +17,23 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lesson"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/story"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 )
 
 // classroom are the flags by which a demonstration teaches.
 type classroom struct {
 	cmd      *cobra.Command
-	mistakes []*demo.Mistake
+	mistakes []*rig.Mistake
 	// naive is empty, allMistakes or the name of a mistake.
 	naive string
 	step  bool
 	// page is the file for the drawing of a story.
 	page string
 
-	config *demo.Config
+	config *rig.Config
 	// ownServer is set if the verb has started a server: dashboard is its address.
 	ownServer bool
 	dashboard string
@@ -41,7 +44,7 @@ type classroom struct {
 const allMistakes = "all"
 
 // classroomFlags adds the flags to a demonstration that has the mistakes.
-func classroomFlags(cmd *cobra.Command, c *demo.Config, mistakes []*demo.Mistake) *classroom {
+func classroomFlags(cmd *cobra.Command, c *rig.Config, mistakes []*rig.Mistake) *classroom {
 	k := &classroom{cmd: cmd, mistakes: mistakes, config: c}
 	fl := cmd.Flags()
 	if len(mistakes) > 0 {
@@ -101,7 +104,7 @@ func (k *classroom) writePage(report demonstrationReport) error {
 	if k.page == "" || len(stories) == 0 {
 		return nil
 	}
-	text := demo.StoryPage(fmt.Sprintf("%02d %s", demo.Number(k.cmd.Name()), k.cmd.Name()), stories)
+	text := story.Page(fmt.Sprintf("%02d %s", demo.Number(k.cmd.Name()), k.cmd.Name()), stories)
 	if filepath.Ext(k.page) == ".svg" {
 		text = stories[0].SVG(true)
 	}
@@ -149,7 +152,7 @@ func (k *classroom) check(nodes bool) error {
 }
 
 // chosen are the mistakes that --naive names.
-func (k *classroom) chosen() (list []*demo.Mistake) {
+func (k *classroom) chosen() (list []*rig.Mistake) {
 	for _, m := range k.mistakes {
 		if k.naive == allMistakes || m.Name == k.naive {
 			list = append(list, m)
@@ -163,7 +166,7 @@ func (k *classroom) steps(points []string) []string {
 	if k.naive == "" {
 		return points
 	}
-	return demo.MistakePoints(k.chosen())
+	return lesson.MistakePoints(k.chosen())
 }
 
 // stepper returns a function that says what comes next, and waits for a line, or the end, of in.
@@ -189,8 +192,8 @@ func stepper(in io.Reader, out io.Writer) func(context.Context, string) error {
 }
 
 // run runs a demonstration, or with --naive a lesson. points are the steps of the pattern.
-func (k *classroom) run(ctx context.Context, c demo.Config, points []string,
-	demonstrate func(context.Context, demo.Config) (demo.PatternReport, error)) (demonstrationReport, error) {
+func (k *classroom) run(ctx context.Context, c rig.Config, points []string,
+	demonstrate func(context.Context, rig.Config) (lesson.PatternReport, error)) (demonstrationReport, error) {
 	if k.naive == "" {
 		report, err := demonstrate(ctx, c)
 		if report == nil {
@@ -201,14 +204,14 @@ func (k *classroom) run(ctx context.Context, c demo.Config, points []string,
 	chosen := k.chosen()
 	if c.Points == nil || len(c.Points) > 0 {
 		if c.Points != nil { // --fault names steps
-			chosen = slices.DeleteFunc(chosen, func(m *demo.Mistake) bool { return !slices.Contains(c.Points, m.Point) })
+			chosen = slices.DeleteFunc(chosen, func(m *rig.Mistake) bool { return !slices.Contains(c.Points, m.Point) })
 		}
-		c.Points = demo.PointsAfter(chosen, points)
+		c.Points = lesson.PointsAfter(chosen, points)
 		if c.Story > 0 {
 			c.Points = c.Points[:1]
 		}
 	}
-	return demo.Teach(ctx, c, chosen, demonstrate)
+	return lesson.Teach(ctx, c, chosen, demonstrate)
 }
 
 // account starts a server if there is no connection string yet: with --keep one that has a dashboard.

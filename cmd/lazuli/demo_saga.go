@@ -13,6 +13,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lesson"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/orders"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
@@ -21,9 +24,9 @@ import (
 
 // newSagaCommand makes `lazuli demo saga`.
 func newSagaCommand() *cobra.Command {
-	var c demo.SagaConfig
-	var common demo.Config
-	points := demo.SagaPoints()
+	var c orders.Config
+	var common rig.Config
+	points := orders.Points()
 	cmd := &cobra.Command{
 		Use:   "saga",
 		Short: "Place orders over a table, a queue and a blob",
@@ -75,16 +78,16 @@ Steps: ` + strings.Join(points, ", "),
 			return err
 		}
 		// The mistakes use the common worker; the pattern has its own, with the settings of workflows.
-		common.Worker = func(w demo.WorkerSettings) *exec.Cmd { return demonstration{}.command(self, w) }
+		common.Worker = func(w rig.WorkerSettings) *exec.Cmd { return demonstration{}.command(self, w) }
 		common.ConnectionString = connection()
 		stop, err := class.account(cmd.Context(), &common.ConnectionString, false)
 		if err != nil {
 			return err
 		}
 		report, err := class.run(cmd.Context(), common, points,
-			func(ctx context.Context, common demo.Config) (demo.PatternReport, error) {
+			func(ctx context.Context, common rig.Config) (lesson.PatternReport, error) {
 				if common.Naive() {
-					return demo.NaiveOrders(ctx, common)
+					return orders.RunNaive(ctx, common)
 				}
 				// A copy: with --naive this function is called several times, with other points each.
 				c := c
@@ -92,8 +95,8 @@ Steps: ` + strings.Join(points, ", "),
 				c.Keep, c.Progress, c.Show = common.Keep, common.Progress, common.Show
 				c.Kept, c.Step, c.Story = common.Kept, common.Step, common.Story
 				c.ConnectionString = common.ConnectionString
-				c.Worker = func(s demo.SagaSettings) *exec.Cmd { return sagaWorker(self, s) }
-				return demo.Saga(ctx, c)
+				c.Worker = func(s orders.Settings) *exec.Cmd { return sagaWorker(self, s) }
+				return orders.Run(ctx, c)
 			})
 		// A report of a run that failed is printed, too: its rows say which round it was.
 		if report != nil {
@@ -107,7 +110,7 @@ Steps: ` + strings.Join(points, ", "),
 }
 
 // sagaWorker is the command line of a worker process. Secrets are passed in the environment.
-func sagaWorker(self string, s demo.SagaSettings) *exec.Cmd {
+func sagaWorker(self string, s orders.Settings) *exec.Cmd {
 	cmd := exec.Command(self, "demo", "saga-worker", "--hub="+s.Hub, "--orders="+s.Orders, "--archive="+s.Archive,
 		"--payments="+s.Payments,
 		"--receipts="+s.Receipts, "--visibility="+s.Visibility.String())
@@ -117,12 +120,12 @@ func sagaWorker(self string, s demo.SagaSettings) *exec.Cmd {
 
 // newSagaWorkerCommand makes the worker of the demonstration of sagas.
 func newSagaWorkerCommand() *cobra.Command {
-	var s demo.SagaSettings
+	var s orders.Settings
 	flags := map[string]*string{"hub": &s.Hub, "orders": &s.Orders, "archive": &s.Archive, "payments": &s.Payments,
 		"receipts": &s.Receipts}
 	cmd := newDemoWorkerCommand("saga-worker", flags,
 		func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
-			return demo.RunSagaWorker(ctx, storage, log, s)
+			return orders.RunWorker(ctx, storage, log, s)
 		})
 	cmd.Flags().DurationVar(&s.Visibility, "visibility", 2*time.Second, "")
 	return cmd

@@ -6,9 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // errNotClean is the failure of a check that found errors; the report is on standard output by then.
@@ -39,6 +41,9 @@ overwritten or deleted. Findings that were repaired are warnings.
 In the folder of a cluster node, --repair only moves damaged databases to damaged/: the node copies
 them from the other nodes when it starts.
 
+Content in an object store (--content-tier) is looked at if that is given, as for serve: each object must
+exist. --objects reads them all.
+
 With --repair, files that are missing or older are accepted as they are, and foreign files are set aside.
 
 The exit code is 0 if there are no errors (there may be warnings), 1 if there are, 4 if the folder is in
@@ -54,6 +59,12 @@ begin with "lost:" say what.`,
 		folder, err := target.DataFolder(cmd, m.Environ, args)
 		if err != nil {
 			return err
+		}
+		if o.Tier, err = tierOf(cmd, m.Environ); err != nil {
+			return err
+		}
+		if o.Objects && o.Tier == nil {
+			return console.Usagef("--objects needs --content-tier")
 		}
 		progress := console.NewMeter(cmd, "checked", console.BytesUnit)
 		o.Progress = progress.At
@@ -75,8 +86,18 @@ begin with "lost:" say what.`,
 		return nil
 	}
 	f := cmd.Flags()
-	config.AddFlags(f, "location", "config")
+	config.AddFlags(f, "location", "config", "content-tier", "content-tier-key-file")
+	f.BoolVar(&o.Objects, "objects", false, "read everything in content-tier as well, and compare checksums")
 	f.BoolVar(&o.Repair, "repair", false, "keep what is intact in damaged files, and set the damaged ones aside")
 	f.IntVar(&o.MaxFindings, "max-findings", 1000, "maximum number of findings to print; the others are counted")
 	return cmd
+}
+
+// tierOf returns the tier of content that the configuration of a command names, nil for none.
+func tierOf(cmd *cobra.Command, environ []string) (*tier.Options, error) {
+	c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: environ})
+	if err != nil {
+		return nil, console.Usage(err)
+	}
+	return serve.TierOptions(c.Tier)
 }

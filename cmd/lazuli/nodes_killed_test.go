@@ -75,16 +75,32 @@ func TestEventsOfAClusterWhoseNodesAreKilled(t *testing.T) {
 		again)
 }
 
-// startNodes starts three nodes as processes, if nodes are to be killed.
+// startNodes starts three nodes as processes, if nodes are to be killed. LAZULI_TEST_PROGRAM is a program that takes
+// the place of this one, such as that of a release before.
 func startNodes(t *testing.T, args ...string) *killrig.Cluster {
+	t.Helper()
+	return startNodesBy(t, func(ctx context.Context, folder string, command func(...string) *exec.Cmd) (*killrig.Cluster,
+		error) {
+		return killrig.StartCluster(ctx, folder, 3, func(serve ...string) *exec.Cmd {
+			return command(append(serve, args...)...)
+		})
+	})
+}
+
+// startNodesBy is startNodes with another start.
+func startNodesBy(t *testing.T, start func(ctx context.Context, folder string, command func(...string) *exec.Cmd) (
+	*killrig.Cluster, error)) *killrig.Cluster {
 	t.Helper()
 	if os.Getenv("LAZULI_TEST_KILL_NODES") == "" {
 		t.Skip("LAZULI_TEST_KILL_NODES is not set")
 	}
 	self, err := os.Executable()
 	check.OK(t, err)
-	cluster, err := killrig.StartCluster(t.Context(), t.TempDir(), 3, func(serve ...string) *exec.Cmd {
-		return lazuliCommand(self, append(serve, args...)...)
+	if path := os.Getenv("LAZULI_TEST_PROGRAM"); path != "" {
+		self = path
+	}
+	cluster, err := start(t.Context(), t.TempDir(), func(serve ...string) *exec.Cmd {
+		return lazuliCommand(self, serve...)
 	})
 	check.OK(t, err)
 	t.Cleanup(cluster.Close)

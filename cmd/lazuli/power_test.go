@@ -20,7 +20,7 @@ finished() { echo "finished $*"; }
 start() {
   lazuli serve "$@" --blob-port $BLOB --queue-port $QUEUE --table-port $TABLE --admin-port $ADMIN --silent &
   n=0
-  until lazuli health --admin-port $ADMIN; do n=$((n+1)); test $n -lt 100; done
+  until lazuli health --admin-port $ADMIN; do n=$((n+1)); test $n -lt 100; sleep 0.2; done
 }
 stop() {
   kill $!

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/storageverb"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -18,14 +21,20 @@ import (
 // queueCommand runs `lazuli queue ARGS` and returns what it prints.
 func queueCommand(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
-	return runVerb(t, newQueueCommand(&Main{}), stdin, args...)
+	return runVerb(t, storageverb.NewQueue(nil), stdin, args...)
+}
+
+// queueClient is a client of the account of the environment.
+func queueClient(t *testing.T) (*azqueue.ServiceClient, error) {
+	return target.ServiceFlag(&cobra.Command{}, "queue",
+		func(s *workers.Storage) *azqueue.ServiceClient { return s.Queues })(t.Context())
 }
 
 func TestQueueVerbs(t *testing.T) {
 	lazuli := lazulitest.Start(t)
 	t.Setenv(connstr.Variable, lazuli.ConnectionString())
 	// The worker verb makes the queues that a story needs; here they are made by hand.
-	service, err := queueService(&cobra.Command{})(t.Context())
+	service, err := queueClient(t)
 	if err != nil {
 		t.Fatal(err)
 	}

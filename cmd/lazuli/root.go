@@ -9,6 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/storageverb"
 )
 
 // newRootCommand builds the tree of verbs. Without a verb the program serves.
@@ -37,9 +38,9 @@ func newRootCommand(m *Main) *cobra.Command {
 		addServe(&cobra.Command{Use: "serve", Aliases: []string{"azurite"}, Short: "Run the services (the default)"}, m),
 		newConfigCommand(m),
 		newHealthCommand(m),
-		newBlobCommand(),
-		newQueueCommand(m),
-		newTableCommand(),
+		storageverb.NewBlob(),
+		storageverb.NewQueue(m.Environ),
+		storageverb.NewTable(),
 		newScheduleCommand(),
 		newLogsCommand(),
 		newFindCommand(),

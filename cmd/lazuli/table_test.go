@@ -6,22 +6,32 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/storageverb"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // tableCommand runs `lazuli table ARGS` and returns what it prints.
 func tableCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	return runVerb(t, newTableCommand(), "", args...)
+	return runVerb(t, storageverb.NewTable(), "", args...)
+}
+
+// tableClient is a client of the account of the environment.
+func tableClient(t *testing.T) (*aztables.ServiceClient, error) {
+	return target.ServiceFlag(&cobra.Command{}, "table",
+		func(s *workers.Storage) *aztables.ServiceClient { return s.Tables })(t.Context())
 }
 
 func TestTableVerbs(t *testing.T) {
 	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
-	service, err := tableService(&cobra.Command{})(t.Context())
+	service, err := tableClient(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +92,7 @@ hint        Bound the RowKey: RowKey ge '...' and RowKey lt '...' makes this a r
 // Types that JSON does not show are shown; texts and numbers are as the service sends them.
 func TestTableQueryShowsTypes(t *testing.T) {
 	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
-	service, err := tableService(&cobra.Command{})(t.Context())
+	service, err := tableClient(t)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/storageverb"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
@@ -38,7 +39,7 @@ func TestTableWriteVerbs(t *testing.T) {
 		{"rm|Tab|--yes", "", "", ""},
 		{"rm|Tab|--yes", "", "", "ResourceNotFound"},
 	} {
-		out, err := runVerb(t, newTableCommand(), tc.stdin, strings.Split(tc.args, "|")...)
+		out, err := runVerb(t, storageverb.NewTable(), tc.stdin, strings.Split(tc.args, "|")...)
 		switch {
 		case tc.wrong == "" && err != nil:
 			t.Errorf("lazuli table %s: %v", tc.args, err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
-	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 )
 
 // newTraceCommand makes `lazuli trace`, which prints what a running server knows of one unit of work.
@@ -26,7 +26,7 @@ x-ms-client-request-id) or a trace (W3C Trace Context). The server must have its
 	ask := target.AdminFlags(m.Environ, cmd, "/ui/trace.json")
 	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		t, err := target.AskAdmin[dashboard.Trace](cmd, ask, "?id="+url.QueryEscape(args[0]), "a trace")
+		t, err := target.AskAdmin[requestlog.Trace](cmd, ask, "?id="+url.QueryEscape(args[0]), "a trace")
 		out := begin("AFTER", "TOOK", "STEP", "RESOURCE", "RESULT", "ATTEMPT", "WORK").
 			Or("the server keeps no request of %s", args[0])
 		for _, s := range t.Spans {

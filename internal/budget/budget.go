@@ -60,6 +60,7 @@ type Work struct {
 	turns   *Turns // nil: it takes no turns
 	account string
 	running time.Duration // since the request began, or got its turn
+	due     bool          // a turn is taken before the first step
 	holds   bool          // a processor of turns
 	counted bool          // among the requests of the account that compute
 }
@@ -70,7 +71,7 @@ func (w *Work) Share(t *Turns, account string) {
 	// A page may be a single step. So the requests of a crowd take their turns before it: those of another account would
 	// wait behind a step of every one of them.
 	if t.present.besides(account, w.mark) {
-		w.units = 0
+		w.due, w.units = true, 0
 	}
 }
 
@@ -155,6 +156,15 @@ func (w *Work) Check() error {
 		return nil
 	}
 	now := w.now()
+	if w.due {
+		// Nothing was done yet, so nothing is charged: the work would end before its first step, and a page without an
+		// item, time and again.
+		w.due, w.units, w.mark = false, step, now
+		if w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
+		return w.takeTurn()
+	}
 	spent := max(min(now.Sub(w.mark), longest), time.Duration(step-w.units)*least)
 	w.left -= spent
 	w.units = step

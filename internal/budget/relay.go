@@ -2,6 +2,7 @@ package budget
 
 import (
 	"os"
+	"runtime"
 	"sync"
 )
 
@@ -55,6 +56,9 @@ func (r *relay) start() {
 		var b [64]byte
 		for {
 			_, err := in.Read(b[:])
+			// What the network has brought with it is behind this goroutine in the queue of the processor. One that is
+			// released here would run before it, as the runtime takes the goroutine that was made ready last.
+			runtime.Gosched()
 			r.run()
 			if err != nil {
 				return

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -69,10 +70,16 @@ func TestNetworkGoesBetweenTurns(t *testing.T) {
 	check.OK(t, <-ended)
 }
 
-// A request that goes on with its turn lets the network in after each step.
+// A request that goes on with its turn lets the network in after each step, before the next one. The collector or the
+// runtime's own thread may come between once.
 func TestNetworkGoesBetweenSteps(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	if n := turnsUntilRead(t, network.yield); n > 10 {
-		t.Errorf("a connection is read after %d steps", n)
+	least, most := int64(math.MaxInt64), int64(0)
+	for range 10 {
+		n := turnsUntilRead(t, network.yield)
+		least, most = min(least, n), max(most, n)
+	}
+	if least > 1 || most > 10 {
+		t.Errorf("a connection is read after %d to %d steps", least, most)
 	}
 }

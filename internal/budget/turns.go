@@ -14,13 +14,16 @@ import (
 //
 // While requests of another account come, those of an account that computes more at a time than there are processors
 // take part from their first step on: otherwise each request of the other account waits behind a few milliseconds of
-// every one of them. They also let others run after each step, as the runtime does only after 10 ms.
+// every one of them. They also let others run after each step, as the runtime does only after 10 ms, and leave one of
+// several processors to the requests that take no part: the system does not take a processor from a thread for some ms.
 type Turns struct {
 	processors int
 	present    presence
+	now        func() time.Time
 
 	mu      sync.Mutex // guards the rest
 	free    int        // processors that no request has
+	crowds  int        // accounts that compute more requests than there are processors
 	waiting map[string][]chan struct{}
 	order   []string       // accounts with waiting requests; the first is next
 	working map[string]int // requests of each account that compute, or wait for their turn
@@ -38,7 +41,8 @@ var Processors = newTurns(runtime.GOMAXPROCS(0))
 
 // newTurns returns the turns on n processors.
 func newTurns(n int) *Turns {
-	return &Turns{processors: n, free: n, waiting: make(map[string][]chan struct{}), working: make(map[string]int)}
+	return &Turns{processors: n, free: n, waiting: make(map[string][]chan struct{}), working: make(map[string]int),
+		now: time.Now}
 }
 
 // Arrived notes a request of an account. It is called for each request where several accounts are served.
@@ -48,13 +52,19 @@ func (t *Turns) Arrived(account string, now time.Time) { t.present.arrived(accou
 func (t *Turns) begin(account string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.working[account]++
+	if t.working[account]++; t.working[account] == t.processors+1 {
+		t.crowds++
+	}
 }
 
 func (t *Turns) end(account string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.working[account]--; t.working[account] == 0 {
+	t.working[account]--
+	switch t.working[account] {
+	case t.processors:
+		t.crowds--
+	case 0:
 		delete(t.working, account)
 	}
 }
@@ -97,10 +107,26 @@ func (p *presence) besides(account string, now time.Time) bool {
 	return !last.IsZero() && now.Sub(last) < presentFor
 }
 
+// several reports whether requests of more than one account have come lately.
+func (p *presence) several(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.other.IsZero() && now.Sub(p.other) < presentFor
+}
+
+// kept returns how many processors are not given: one while a crowd computes beside requests of another account. The
+// caller holds mu.
+func (t *Turns) kept() int {
+	if t.processors > 1 && t.crowds > 0 && t.present.several(t.now()) {
+		return 1
+	}
+	return 0
+}
+
 // take waits for a processor. It returns the cause of the context's end.
 func (t *Turns) take(ctx context.Context, account string) error {
 	t.mu.Lock()
-	if t.free > 0 {
+	if t.free > t.kept() {
 		t.free--
 		t.mu.Unlock()
 		return nil
@@ -129,26 +155,28 @@ func (t *Turns) take(ctx context.Context, account string) error {
 	return context.Cause(ctx)
 }
 
-// give gives a processor to the next account.
+// give gives a processor back, and those that are free to the next accounts.
 func (t *Turns) give() {
-	if next := t.next(); next != nil {
+	for _, next := range t.next() {
 		network.release(next)
 	}
 }
 
-// next returns what the request waits for that gets a processor, nil if no request waits.
-func (t *Turns) next() chan struct{} {
+// next takes a processor back. It returns what those requests wait for that get one.
+func (t *Turns) next() (released []chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.order) == 0 {
-		t.free++
-		return nil
+	// A request that waits always finds one that gives: never are all processors kept. More than one may be free, when
+	// one that was kept no longer is.
+	t.free++
+	for kept := t.kept(); len(t.order) > 0 && t.free > kept; t.free-- {
+		account := t.order[0]
+		list := t.waiting[account]
+		t.order = append(t.order[1:], account)
+		t.set(account, list[1:])
+		released = append(released, list[0])
 	}
-	account := t.order[0]
-	list := t.waiting[account]
-	t.order = append(t.order[1:], account)
-	t.set(account, list[1:])
-	return list[0]
+	return released
 }
 
 // set replaces the waiting requests of an account, which is in t.order.

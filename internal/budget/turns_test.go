@@ -235,3 +235,59 @@ func TestQuietAccountGoesBetweenACrowd(t *testing.T) {
 		t.Errorf("at the end: %+v", turns.working)
 	}
 }
+
+// A crowd leaves one of two processors to short requests while those of another account come, and takes it when they no
+// longer do.
+func TestCrowdLeavesAProcessor(t *testing.T) {
+	t.Parallel()
+	turns := newTurns(2)
+	at := time.Now()
+	turns.now = func() time.Time { return at }
+	turns.Arrived("quiet", at)
+	turns.Arrived("noisy", at)
+	for range 3 {
+		turns.begin("noisy")
+	}
+	taken := make(chan error, 3)
+	for range 3 {
+		go func() { taken <- turns.take(t.Context(), "noisy") }()
+	}
+	check.OK(t, <-taken)
+	turns.waitFor(t, 2)
+	if turns.free != 1 {
+		t.Errorf("beside another account %d processors are free, want 1", turns.free)
+	}
+	turns.give()
+	check.OK(t, <-taken)
+	turns.waitFor(t, 1)
+
+	at = at.Add(2 * presentFor)
+	turns.give() // both processors
+	check.OK(t, <-taken)
+	if turns.free != 1 || turns.contended() {
+		t.Errorf("alone a request waits while %d processors are free", turns.free)
+	}
+	turns.give()
+	for range 3 {
+		turns.end("noisy")
+	}
+	if turns.free != 2 || turns.crowds != 0 {
+		t.Errorf("at the end %d processors are free, %d accounts are crowds", turns.free, turns.crowds)
+	}
+}
+
+// The turn that a request takes before its first step costs no work: a page whose work is short still has an item.
+func TestTurnBeforeTheFirstStepIsFree(t *testing.T) {
+	t.Parallel()
+	turns := newTurns(1)
+	at := time.Now()
+	turns.Arrived("noisy", at)
+	turns.Arrived("quiet", at)
+	w := newWork(t.Context(), time.Nanosecond, func() time.Time { return at })
+	w.Share(turns, "noisy")
+	defer w.Done()
+	check.OK(t, w.Spend(1))
+	if err := w.Spend(step); !errors.Is(err, ErrExhausted) {
+		t.Errorf("the first step ends with %v, want %v", err, ErrExhausted)
+	}
+}

@@ -124,6 +124,9 @@ func (f *Front) Nodes() (names []string) {
 	return names
 }
 
+// Shards returns the number of shards of the cluster.
+func (f *Front) Shards() int { return peering.Shards(f.site.Identity().Cluster) }
+
 // Connected returns the names of the nodes to which the front-end has connections.
 func (f *Front) Connected() []string {
 	return nodesOf(serversOf(f.server, func(name string) bool { return f.site.HasPeer(name) }))

@@ -52,8 +52,9 @@ type Node struct {
 
 	caches natsserver.BlockCaches // used by watch
 
-	cancel context.CancelFunc
-	done   chan struct{}
+	cancel   context.CancelFunc
+	done     chan struct{}
+	watching sync.WaitGroup // the elections
 
 	index *natsserver.ReadIndex
 }
@@ -345,7 +346,7 @@ func (n *Node) Configure(o *server.Options) error {
 	}
 	l.Close()
 	user, password := n.site.Credentials()
-	o.ServerName = n.site.ServerName()
+	o.ServerName, o.Tags = n.site.ServerName(), n.site.Tags()
 	o.SyncAlways = !n.server.Relaxed()
 	o.MaxPayload = natsserver.NodeMaxPayload
 	o.Routes = n.site.Routes()

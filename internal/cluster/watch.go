@@ -17,6 +17,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 const (
@@ -66,11 +67,13 @@ type View struct {
 
 // Status is the state of the cluster as one node sees it.
 type Status struct {
-	Cluster string       `json:"cluster"` // ID
-	Node    string       `json:"node"`    // the node that answers
-	Leader  string       `json:"leader"`
-	Format  int          `json:"format"` // of the cluster's data, see [Node.Upgrade]
-	Nodes   []NodeStatus `json:"nodes"`
+	Cluster string `json:"cluster"` // ID
+	Node    string `json:"node"`    // the node that answers
+	Leader  string `json:"leader"`
+	Format  int    `json:"format"` // of the cluster's data, see [Node.Upgrade]
+	// Hosts says which nodes have a shard; nil where all nodes have all of them.
+	Hosts *shardmap.Hosts `json:"hosts,omitempty"`
+	Nodes []NodeStatus    `json:"nodes"`
 	// Fronts are the front-ends that are connected to the node that answers.
 	Fronts []FrontStatus `json:"fronts,omitempty"`
 	Copies Copies        `json:"copies"` // of the streams of all nodes that answered
@@ -116,6 +119,8 @@ func (n *Node) start() error {
 			return fmt.Errorf("cluster: %w", err)
 		}
 	}
+	elections := &natsserver.Elections{Log: n.config.Log, Majority: func() bool { return n.NoMajority() == nil }}
+	n.watching.Go(func() { elections.Watch(n.server.Running, ctx.Done()) })
 	n.watch()
 	// The first watch was before the loop, so that the status is known when start returns.
 	go func() {
@@ -146,6 +151,7 @@ func (n *Node) Close() {
 	if n.cancel != nil {
 		n.cancel()
 		<-n.done
+		n.watching.Wait()
 	}
 }
 
@@ -449,6 +455,22 @@ func (n *Node) Name() string {
 	return n.config.Node
 }
 
+// Hosts says which nodes have a shard; nil where all nodes have all of them, and for a server alone.
+func (n *Node) Hosts() *shardmap.Hosts {
+	if n == nil {
+		return nil
+	}
+	return n.site.Hosts()
+}
+
+// Placement returns the tags that a server must have to get a stream of a shard; nil where all nodes have all of them.
+func (n *Node) Placement(shard int) []string {
+	if n == nil {
+		return nil
+	}
+	return n.site.Placement(shard)
+}
+
 // Format returns the format of the cluster's data, see [peering.Supported].
 func (n *Node) Format() int { return n.site.Format() }
 
@@ -505,7 +527,7 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 	st := n.status
 	n.mu.Unlock()
 	out := &Status{Cluster: n.site.Identity().Cluster, Node: n.site.Node(), Leader: st.leader,
-		Format: n.site.Format()}
+		Format: n.site.Format(), Hosts: n.site.Hosts()}
 	for _, p := range n.site.Peers() {
 		out.Nodes = append(out.Nodes, NodeStatus{Name: p.Name, Address: p.Address})
 	}

@@ -34,8 +34,35 @@ type Cluster struct {
 
 // StartCluster starts a cluster with data folders below folder, and returns when all nodes are ready. After an error
 // nothing is left running.
-func StartCluster(ctx context.Context, folder string, nodes int, command func(args ...string) *exec.Cmd) (_ *Cluster,
-	err error) {
+func StartCluster(ctx context.Context, folder string, nodes int, command func(args ...string) *exec.Cmd) (*Cluster,
+	error) {
+	// All addresses are known before the first node starts, as each needs the whole list.
+	var peers, listen []string
+	for i := range nodes {
+		address, err := freeport.Address()
+		if err != nil {
+			return nil, err
+		}
+		listen, peers = append(listen, address), append(peers, nodeName(i)+"="+address)
+	}
+	return startAll(ctx, folder, nodes, command, func(i int) []string {
+		return []string{"--cluster-node", nodeName(i), "--cluster-listen", listen[i], "--cluster-peers",
+			strings.Join(peers, ",")}
+	})
+}
+
+// StartOnWeb is StartCluster for nodes that are connected by a web, which the caller closes.
+func StartOnWeb(ctx context.Context, folder string, web *Web, command func(args ...string) *exec.Cmd) (*Cluster,
+	error) {
+	return startAll(ctx, folder, len(web.listen), command, web.Arguments)
+}
+
+// nodeName returns the name of a node by its index.
+func nodeName(i int) string { return fmt.Sprint("n", i+1) }
+
+// startAll starts nodes with the arguments about their cluster.
+func startAll(ctx context.Context, folder string, nodes int, command func(args ...string) *exec.Cmd,
+	arguments func(i int) []string) (_ *Cluster, err error) {
 	c := &Cluster{}
 	defer func() {
 		if err != nil {
@@ -47,23 +74,15 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 		return nil, err
 	}
 	client := &http.Client{Timeout: readyTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: nodes}}
-	// All addresses are known before the first node starts, as each needs the whole list.
-	var peers, listen []string
 	for i := range nodes {
-		name := fmt.Sprint("n", i+1)
-		address, err := freeport.Address()
+		n, err := NewNode(nodeName(i), filepath.Join(folder, nodeName(i)), command, client)
 		if err != nil {
 			return nil, err
 		}
-		n, err := NewNode(name, filepath.Join(folder, name), command, client)
-		if err != nil {
-			return nil, err
-		}
-		c.Nodes, listen, peers = append(c.Nodes, n), append(listen, address), append(peers, name+"="+address)
+		n.Args = append(arguments(i), "--cluster-secret-file", secret)
+		c.Nodes = append(c.Nodes, n)
 	}
-	for i, n := range c.Nodes {
-		n.Args = []string{"--cluster-node", n.Name, "--cluster-listen", listen[i], "--cluster-peers",
-			strings.Join(peers, ","), "--cluster-secret-file", secret}
+	for _, n := range c.Nodes {
 		if err := n.Start(); err != nil {
 			return nil, err
 		}

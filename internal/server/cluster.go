@@ -29,7 +29,12 @@ func (s *Server) startNATS(ctx context.Context) (nats *natsserver.Server, node *
 	n.Log = s.config.Log
 	switch {
 	case s.config.Cluster != nil:
-		node = cluster.New(*s.config.Cluster, s.config.Waiting, s.config.Now)
+		site := *s.config.Cluster
+		site.Shards = s.dir.Shards()
+		if s.config.Archive != nil {
+			site.Fence = s.config.Archive.FenceName()
+		}
+		node = cluster.New(site, s.config.Waiting, s.config.Now)
 		n.Member, n.Exhausted = node.Join, s.space.Exhausted
 		n.Dir, n.Relaxed = s.dir.Cluster(), s.config.Relaxed
 	case n.URL == "" && !s.config.InMemory:
@@ -41,15 +46,6 @@ func (s *Server) startNATS(ctx context.Context) (nats *natsserver.Server, node *
 		s.member.Store(node)
 	}
 	return nats, node, err
-}
-
-// now is the clock of the services: on a node of a cluster the time of the cluster, which one wrong clock does not
-// change.
-func (s *Server) now() time.Time {
-	if node := s.member.Load(); node != nil {
-		return node.Now()
-	}
-	return s.config.Now()
 }
 
 // checkFolder refuses a folder whose queues are not where this process would look for them.
@@ -83,28 +79,8 @@ func (s *Server) checkFolder() error {
 	return nil
 }
 
-// FolderError is the error for a data folder of another kind of server: of a node of a cluster, or of a server alone.
-type FolderError struct{ text string }
-
-func (e *FolderError) Error() string { return e.text }
-
-func folderError(format string, args ...any) error { return &FolderError{fmt.Sprintf(format, args...)} }
-
 // electionTime is the time that the streams of a cluster may have no leader while the services are opened.
 const electionTime = 3 * time.Minute
-
-// sharesTables reports whether the tables are a view of a replicated log.
-func (s *Server) sharesTables() bool { return s.config.Cluster != nil || s.config.NATSTables }
-
-// sharesBlobs reports whether the metadata of blobs are one.
-func (s *Server) sharesBlobs() bool { return s.config.Cluster != nil || s.config.NATSBlobs }
-
-// sharesQueues reports whether other processes have a view of the queues' log as well.
-func (s *Server) sharesQueues() bool { return s.config.Cluster != nil || s.config.NATS.URL != "" }
-
-// Replicated reports whether the state of a service is a view of a log that other processes have as well: requests are
-// answered 503 while its leader is elected.
-func (s *Server) Replicated() bool { return s.sharesTables() || s.sharesBlobs() || s.sharesQueues() }
 
 // whenElected calls open, with a replicated log until it succeeds: its streams may have no leader yet.
 func (s *Server) whenElected(ctx context.Context, open func() error) error {
@@ -125,43 +101,53 @@ func (s *Server) whenElected(ctx context.Context, open func() error) error {
 
 // tableOptions are the options of the Table service's store: a view of a replicated log on a node of a cluster, and
 // with Config.NATSTables.
-func (s *Server) tableOptions(ctx context.Context, nats *natsserver.Server, name string) (store.Options, error) {
+func (s *Server) tableOptions(ctx context.Context, nats *natsserver.Server, of *shard) (store.Options, error) {
 	if s.isStandby() {
 		return store.Options{ReadOnly: true, Logger: s.config.Log}, nil
 	}
 	if !s.sharesTables() {
 		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory, Logger: s.config.Log}, nil
 	}
-	log, err := s.replicatedLog(ctx, nats, name)
+	log, err := s.replicatedLog(ctx, nats, of, "tables")
 	return store.Options{Log: log}, err
 }
 
 // queueOptions are the options of the Queue service's store: a view of a log in all cases.
-func (s *Server) queueOptions(ctx context.Context, nats *natsserver.Server, name string) (store.Options, error) {
+func (s *Server) queueOptions(ctx context.Context, nats *natsserver.Server, of *shard) (store.Options, error) {
 	if s.isStandby() {
 		return store.Options{ReadOnly: true, Logger: s.config.Log}, nil
 	}
-	options, err := queuestate.StoreOptionsOf(ctx, nats, name, s.config.Log)
+	log, err := s.replicatedLog(ctx, nats, of, "queues")
+	options := queuestate.StoreOptionsOf(nats, log)
 	options.Ephemeral = s.config.InMemory
 	return options, err
 }
 
-func (s *Server) replicatedLog(ctx context.Context, nats *natsserver.Server, name string) (*replog.Log, error) {
-	return replog.Open(ctx, s.logConfig(nats, name))
+// replicatedLog opens the log of a database of a shard.
+func (s *Server) replicatedLog(ctx context.Context, nats *natsserver.Server, of *shard, database string) (*replog.Log,
+	error) {
+	c := s.logConfig(nats, of.Log(database))
+	c.Placement = s.member.Load().Placement(of.Number)
+	return replog.Open(ctx, c)
 }
 
 // logConfig is the configuration of a replicated log.
 func (s *Server) logConfig(nats *natsserver.Server, name string) replog.Config {
-	return queuestate.LogConfig(nats, name, s.config.Log)
+	c := queuestate.LogConfig(nats, name, s.config.Log)
+	c.Ahead = func() bool {
+		node := s.member.Load()
+		return node != nil && node.Format() >= peering.FlightFormat
+	}
+	return c
 }
 
 // blobCluster configures the Blob service of a node of a cluster, or with Config.NATSBlobs; nil for a server alone.
 func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node *cluster.Node,
-	name string) (*replica.Cluster, error) {
+	of *shard) (*replica.Cluster, error) {
 	if !s.sharesBlobs() {
 		return nil, nil
 	}
-	log, err := s.replicatedLog(ctx, nats, name)
+	log, err := s.replicatedLog(ctx, nats, of, "blobs")
 	if err != nil {
 		return nil, err
 	}
@@ -171,31 +157,17 @@ func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node 
 	}
 	c := &replica.Cluster{Log: log, Node: node.Folder(), Members: node.Folders}
 	c.Mirror = mirror.Config{Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli content") },
-		Node:     node.Name(),
+		Node: node.Name(), Shard: of.Number,
 		Majority: nats.Majority, Voters: node.Voters, Log: s.config.Log}
+	// All nodes that have the shard count for a majority, whether they have joined or not: its number of copies is fixed.
+	if hosts := node.Hosts(); hosts != nil {
+		c.Mirror.Nodes, c.Mirror.Voters = hosts.Shards[of.Number], nil
+		return c, nil
+	}
 	for _, p := range s.config.Cluster.Peers {
 		c.Mirror.Nodes = append(c.Mirror.Nodes, p.Name)
 	}
 	return c, nil
-}
-
-// Clustered reports whether the server is a node of a cluster.
-func (s *Server) Clustered() bool { return s.config.Cluster != nil }
-
-// replicated is a service whose state is a view of a replicated log on a node of a cluster.
-type replicated interface {
-	Replication() (replog.Status, bool)
-	Snapshot(context.Context) error
-}
-
-// logs are the services with a replicated log, by the names of the logs.
-func (o *services) logs() map[string]replicated {
-	logs := map[string]replicated{}
-	for _, s := range o.shards {
-		logs[s.Log("tables")], logs[s.Log("queues")] = s.tables.State, s.queues.State.Database()
-		logs[s.Log("blobs")] = s.blobs.State.Membership
-	}
-	return logs
 }
 
 // addReports makes a node of a cluster report of its logs.
@@ -206,6 +178,10 @@ func (o *services) addReports(node *cluster.Node) {
 			if blobs, ok := log.(*replica.Node); ok {
 				if missing, known := blobs.Behind(); known {
 					r.Missing = &missing
+				}
+				if blobs.Tier != nil {
+					figures := blobs.Tier.Stats()
+					r.Remote, r.TierProblem = figures.Remote, figures.Failing
 				}
 			}
 			return r
@@ -229,33 +205,6 @@ func (o *services) logsReady() error {
 		}
 	}
 	return nil
-}
-
-// LogReport holds what a node says about a replicated log, in `lazuli cluster status`.
-type LogReport struct {
-	Applied    uint64 `json:"applied"` // sequence of the last record that was applied
-	Lag        uint64 `json:"lag"`     // messages that were not processed yet
-	CatchingUp bool   `json:"catching_up"`
-	Appends    uint64 `json:"appends"`
-	Conflicts  uint64 `json:"conflicts"`
-	// Home is the node through which changes go, as this node sees it: the one beside the log's leader. It is empty while
-	// that is not known.
-	Home     string `json:"home,omitempty"`
-	Snapshot uint64 `json:"snapshot"` // sequence of the last record of the newest snapshot; 0 without one
-	// Missing is the number of bytes of content that this node lacks, of the log of the blobs. It is nil until all other
-	// nodes have said what they have.
-	Missing *int64 `json:"missing,omitempty"`
-	Problem string `json:"problem,omitempty"`
-}
-
-func logReport(svc replicated) LogReport {
-	r, _ := svc.Replication()
-	l := LogReport{Applied: r.Applied, Lag: r.Lag, CatchingUp: r.CatchingUp, Appends: r.Appends, Conflicts: r.Conflicts,
-		Snapshot: r.Snapshot.Seq}
-	if err := errors.Join(r.Err, r.Problem); err != nil {
-		l.Problem = err.Error()
-	}
-	return l
 }
 
 // ClusterStatus asks all nodes of the cluster. Errors: [cluster.ErrNotClustered].
@@ -315,4 +264,56 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// openNodeArchive opens the archive on a node of a cluster, once that is known and before its logs are.
+func (s *Server) openNodeArchive() error {
+	a := s.archive()
+	if a == nil || !s.Clustered() {
+		return nil
+	}
+	id, err := peering.ReadIdentity(s.dir.Cluster())
+	if err != nil {
+		return err
+	}
+	return a.OpenNode(s.dir.Archive(), id.Cluster)
+}
+
+// archiveNode gives the archive access to the services of a node. It implements [archive.Node].
+type archiveNode struct{ open *services }
+
+// Leads implements [archive.Node]: the node beside the leader of the log of blobs sends.
+func (n archiveNode) Leads() bool {
+	return n.open.nats.Leads(replog.StreamOf(n.open.shards[0].Log("blobs")))
+}
+
+// Fenced implements [archive.Node]: nodes without the fence of this one are not connected to it.
+func (n archiveNode) Fenced() error {
+	if f := n.open.node.Format(); f < peering.FenceFormat {
+		return fmt.Errorf("the cluster's data has format %d, and a fence needs %d: run `lazuli cluster upgrade --finish` "+
+			"when all nodes run this release", f, peering.FenceFormat)
+	}
+	return nil
+}
+
+// Current implements [archive.Node].
+func (n archiveNode) Current(ctx context.Context) error {
+	result := make(chan error, 1)
+	go func() { // a View has a limit of its own, which may be longer
+		of := n.open.shards[0]
+		for _, db := range []*store.DB{of.tables.State.Database(), of.queues.State.Database(),
+			of.blobs.State.Database()} {
+			if err := db.View(func(*store.Tx) error { return nil }); err != nil {
+				result <- err
+				return
+			}
+		}
+		result <- nil
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -2,14 +2,18 @@ package server
 
 import (
 	"math"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 )
 
-// clusterMetrics are the metrics of a node of a cluster.
-type clusterMetrics struct{ server *Server }
+// clusterMetrics are the metrics of a node of a cluster that has a number of shards.
+type clusterMetrics struct {
+	server *Server
+	shards int
+}
 
 var (
 	clusterMajority = prometheus.NewDesc("lazuli_cluster_majority",
@@ -22,11 +26,11 @@ var (
 		nil, nil)
 	clusterChanges = prometheus.NewDesc("lazuli_cluster_leader_changes_total",
 		"Changes of the leader that this node has seen.", nil, nil)
-	contentMissing = prometheus.NewDesc("lazuli_content_missing_bytes",
+	contentMissing, shardMissing = oneOrShards("lazuli_content_missing_bytes",
 		"Content of blobs that other nodes have and this node lacks. It copies it in the background. NaN until all other "+
-			"nodes have answered since its start.", nil, nil)
-	contentHealed = prometheus.NewDesc("lazuli_content_healed_total",
-		"Damaged records of content that were replaced by copies of other nodes.", nil, nil)
+			"nodes have answered since its start.")
+	contentHealed, shardHealed = oneOrShards("lazuli_content_healed_total",
+		"Damaged records of content that were replaced by copies of other nodes.")
 	forwardedRequests = prometheus.NewDesc("lazuli_log_forwarded_requests_total",
 		"Requests of clients of this node for which another node is the home of the log. Result passed: it has answered. "+
 			"Kept: they were served here. Unknown: it was lost, and it is not known what the request has changed.",
@@ -35,10 +39,19 @@ var (
 		"How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
 )
 
+// oneOrShards describes a metric of a node with one shard, and the same with a label for each of several.
+func oneOrShards(name, help string) (one, shards *prometheus.Desc) {
+	return prometheus.NewDesc(name, help, nil, nil), prometheus.NewDesc(name, help, []string{"shard"}, nil)
+}
+
 // Describe implements prometheus.Collector.
 func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
+	missing, healed := contentMissing, contentHealed
+	if m.shards > 1 {
+		missing, healed = shardMissing, shardHealed
+	}
 	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges,
-		clusterClock, contentMissing, contentHealed, forwardedRequests} {
+		clusterClock, missing, healed, forwardedRequests} {
 		out <- d
 	}
 }
@@ -59,9 +72,15 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(clusterNodes, float64(v.Connected))
 	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
 	if open != nil {
-		content := open.shards[0].blobs.State.Membership
-		gauge(contentMissing, missingContent(content.Behind()))
-		out <- prometheus.MustNewConstMetric(contentHealed, prometheus.CounterValue, float64(content.Healed()))
+		for _, of := range open.shards {
+			content := of.blobs.State.Membership
+			missing, healed, labels := contentMissing, contentHealed, []string(nil)
+			if m.shards > 1 {
+				missing, healed, labels = shardMissing, shardHealed, []string{strconv.Itoa(of.Number)}
+			}
+			gauge(missing, missingContent(content.Behind()), labels...)
+			out <- prometheus.MustNewConstMetric(healed, prometheus.CounterValue, float64(content.Healed()), labels...)
+		}
 		for log, n := range open.forward.Stats() {
 			for result, value := range map[string]uint64{"passed": n.Passed, "kept": n.Kept, "unknown": n.Unknown} {
 				out <- prometheus.MustNewConstMetric(forwardedRequests, prometheus.CounterValue, float64(value), log, result)

@@ -9,10 +9,33 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
-// logNames are the logs of which nodes report.
-var logNames = []string{"tables", "blobs", "queues"}
+// logKinds are the logs of a shard.
+var logKinds = []string{"tables", "blobs", "queues"}
+
+// logNames returns the names of the logs of a number of shards.
+func logNames(shards int) (names []string) {
+	for n := range shards {
+		for _, kind := range logKinds {
+			names = append(names, datadir.ShardOf("", n).Log(kind))
+		}
+	}
+	return names
+}
+
+// LogsOf returns the names of the logs of which the nodes of a cluster report.
+func LogsOf(status *cluster.Status) []string { return logNames(peering.Shards(status.Cluster)) }
+
+// has reports whether a node is to have a shard.
+func has(status *cluster.Status, node string, shard int) bool {
+	return status.Hosts == nil || status.Hosts.On(node, shard)
+}
+
+// content reports whether a log is that of blobs, with whose shard content goes.
+func content(log string) bool { return strings.HasPrefix(log, "blobs") }
 
 // underWay is the number of entries by which nodes that have all may differ while clients write: they answer one after
 // the other.
@@ -74,25 +97,42 @@ func incompleteNode(status *cluster.Status, name string) string {
 		return fmt.Sprintf("%s: %s", name, n.Report.NotReady)
 	}
 	ends := LogEnds(status)
-	for _, of := range logNames {
+	for number := range peering.Shards(status.Cluster) {
+		if !has(status, name, number) {
+			continue
+		}
+		if lacks := incompleteShard(status, &n, number, ends); lacks != "" {
+			return lacks
+		}
+	}
+	return ""
+}
+
+// incompleteShard returns what a node that reports lacks of a shard that it is to have.
+func incompleteShard(status *cluster.Status, n *cluster.NodeStatus, number int, ends map[string]uint64) string {
+	name := n.Name
+	for _, kind := range logKinds {
+		of := datadir.ShardOf("", number).Log(kind)
 		log, ok := LogOf(n.Report, of)
 		switch {
 		case !ok:
 			return fmt.Sprintf("%s does not serve the %s yet", name, of)
 		case log.CatchingUp, ends[of]-log.Applied > underWay:
 			return fmt.Sprintf("%s lacks %d entries of the %s", name, max(log.Lag, ends[of]-log.Applied), of)
-		case of == "blobs" && log.Missing == nil && allReport(status):
+		case content(of) && log.Missing == nil && allReport(status, number):
 			return name + " does not know what content it lacks"
-		case of == "blobs" && log.Missing != nil && *log.Missing > 0:
+		case content(of) && log.Missing != nil && *log.Missing > 0:
 			return fmt.Sprintf("%s lacks %s of content", name, ContentSize(*log.Missing))
 		}
 	}
 	return ""
 }
 
-// allReport reports whether all nodes answered. While one does not run, no other node ever knows what that one has.
-func allReport(status *cluster.Status) bool {
-	return !slices.ContainsFunc(status.Nodes, func(n cluster.NodeStatus) bool { return n.Report == nil })
+// allReport reports whether all nodes with a shard answered. While one does not run, no other one ever knows what that
+// one has.
+func allReport(status *cluster.Status, shard int) bool {
+	return !slices.ContainsFunc(status.Nodes,
+		func(n cluster.NodeStatus) bool { return n.Report == nil && has(status, n.Name, shard) })
 }
 
 // LogEnds returns the last entry of each log that any node has applied. A node that does not hear from the others does
@@ -103,7 +143,7 @@ func LogEnds(status *cluster.Status) map[string]uint64 {
 		if n.Report == nil {
 			continue
 		}
-		for _, name := range logNames {
+		for _, name := range LogsOf(status) {
 			if log, ok := LogOf(n.Report, name); ok {
 				ends[name] = max(ends[name], log.Applied)
 			}
@@ -123,7 +163,12 @@ func LogOf(r *cluster.NodeReport, name string) (log LogReport, ok bool) {
 }
 
 // Homes says through which nodes changes go, as the node that answers sees it; "" if it does not say.
+//
+// Those of several shards are in [ShardStatuses].
 func Homes(status *cluster.Status) string {
+	if peering.Shards(status.Cluster) > 1 {
+		return ""
+	}
 	var texts []string
 	for _, n := range status.Nodes {
 		if n.Report == nil || n.Name != status.Node {

@@ -19,6 +19,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // Config configures a [Server]. The zero value is not valid: one of Location and InMemory is required.
@@ -107,9 +108,13 @@ type Config struct {
 	Events     bool
 	EventHosts egress.Policy
 	EventURL   func(account, name, code string) string
-	// Archive gets the logs of a server alone with a data folder; nil sends them nowhere. The server opens and closes it;
-	// the caller runs it, see [archive.Archive.Run].
+	// Archive gets the logs of a server with a data folder, alone or as a node of a cluster, whose nodes all have one with
+	// the same place; nil sends them nowhere. The server opens and closes it; the caller runs it, see
+	// [archive.Archive.Run].
 	Archive *archive.Archive
+	// Tier has content of blobs that is not in the data folder any more; with nil all of it is there. It needs a data
+	// folder, whose shards divide its bound. The nodes of a cluster share the store. Dir and Log are set by Start.
+	Tier *tier.Options
 	// Standby makes the server a standby, read-only, until [Server.Promote]; Archive is opened then. Nil is no standby. It
 	// needs an empty data folder, or that of a standby, and waits for the first moment as a node of a cluster for its
 	// majority.
@@ -126,6 +131,9 @@ func (c *Config) validate() error {
 		return errors.New("exactly one of Location and InMemory must be given")
 	}
 	if err := c.checkShards(); err != nil {
+		return err
+	}
+	if err := c.checkSpread(); err != nil {
 		return err
 	}
 	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table},
@@ -166,8 +174,6 @@ func (c *Config) checkShards() error {
 		return nil
 	case c.InMemory:
 		what = "a server without a data folder (in-memory)"
-	case c.Cluster != nil:
-		what = "a node of a cluster"
 	case c.NATS.URL != "":
 		what = "an external NATS server"
 	case c.Archive != nil:
@@ -175,6 +181,38 @@ func (c *Config) checkShards() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone with a data folder", what,
+	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone or a cluster, with data folders", what,
 		ErrOneShard)
 }
+
+// ErrSpread means that something needs a node that has all shards. The error that wraps it names it.
+var ErrSpread = errors.New("needs nodes that have all shards")
+
+// checkSpread refuses what would need all shards on each node.
+func (c *Config) checkSpread() error {
+	if !c.spread() {
+		return nil
+	}
+	what := ""
+	switch {
+	case c.ManagedAccounts: // their records are in shard 0
+		what = "accounts that are added while the server runs"
+	case c.Events: // those of queues and tables are in the log of another shard, perhaps of other nodes
+		what = "delivery of events"
+	case c.Faults: // the rules of a node would not hold for the requests that it passes on
+		what = "fault rules"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s %w: leave it out, or start the cluster without a number of copies", what, ErrSpread)
+}
+
+// spread reports whether the server is a node with a part of the shards.
+func (c *Config) spread() bool { return c.Cluster != nil && c.Cluster.Copies > 0 }
+
+// FolderError is the error for a data folder of another kind of server: of a node of a cluster, or of a server alone.
+type FolderError struct{ text string }
+
+func (e *FolderError) Error() string { return e.text }
+
+func folderError(format string, args ...any) error { return &FolderError{fmt.Sprintf(format, args...)} }

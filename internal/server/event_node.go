@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	blobstate "github.com/lazuli-storage/lazuli/internal/state/blob"
 )
@@ -22,19 +24,22 @@ const (
 
 // eventNode is the delivery of events on a node of a cluster: one node, the worker of the Blob service's background
 // work, delivers the events of all. Every node logs the events of its own requests. After the worker has stopped,
-// another node takes over within half a minute, and delivers again what was not noted as delivered.
+// another node takes over within half a minute, and delivers again what was not noted as delivered. With shards, each
+// has its worker, which delivers the events in its log.
 type eventNode struct {
-	blobs   *blobstate.Store // says which node is the worker
-	logs    events.Logs
+	blobs   []*blobstate.Store // of the shards: they say which node is the worker
+	logs    events.Logs        // of the same shards, in the same order
 	changes *changes.Recorder
-	start   func() (*events.Manager, error)
+	// start starts the delivery of the events of some logs; nil is all.
+	start   func(held []*eventlog.Log) (*events.Manager, error)
 	manager *atomic.Pointer[events.Manager] // set while this node delivers
 	now     func() time.Time
 	logger  *slog.Logger
 
-	changed chan struct{} // a subscription was changed
-	loaded  time.Time     // when the subscriptions were last read
-	failing bool          // the last check failed
+	held    map[*eventlog.Log]bool // whose events this node delivers
+	changed chan struct{}          // a subscription was changed
+	loaded  time.Time              // when the subscriptions were last read
+	failing bool                   // the last check failed
 }
 
 // Subscribed makes the node read the subscriptions again.
@@ -64,26 +69,14 @@ func (n *eventNode) run(ctx context.Context) {
 
 // step starts or stops the delivery.
 func (n *eventNode) step() error {
-	mine, err := n.blobs.Membership.Claim(n.now())
-	if err != nil {
-		n.stop() // another node may take over
-		return err
+	var failed error
+	all := true
+	for i := range n.blobs {
+		mine, err := n.stepShard(i)
+		failed, all = errors.Join(failed, err), all && mine
 	}
-	running := n.manager.Load() != nil
-	switch {
-	case mine && !running:
-		m, err := n.start()
-		if err != nil {
-			return err
-		}
-		n.manager.Store(m)
-		n.logger.Info("this node delivers the events of the cluster", "subscriptions", len(m.List()))
-	case !mine && running:
-		n.stop()
-		n.logger.Info("another node delivers the events of the cluster", "worker", n.blobs.Membership.Worker())
-	}
-	if mine || time.Since(n.loaded) < eventReload {
-		return nil
+	if failed != nil || all || time.Since(n.loaded) < eventReload {
+		return failed
 	}
 	if err := events.Record(n.changes, n.logs); err != nil {
 		return err
@@ -92,7 +85,69 @@ func (n *eventNode) step() error {
 	return nil
 }
 
+// stepShard starts or stops the delivery of the events of one shard. It returns whether they are delivered here.
+func (n *eventNode) stepShard(i int) (delivers bool, err error) {
+	member, log := n.blobs[i].Membership, n.logs.All[i]
+	mine, err := member.Claim(n.now())
+	if err != nil {
+		n.drop(log) // another node may take over
+		return false, err
+	}
+	said := []any{}
+	if len(n.blobs) > 1 {
+		said = append(said, "shard", i)
+	}
+	switch running := n.held[log]; {
+	case mine && !running:
+		if err := n.take(log); err != nil {
+			return false, err
+		}
+		n.logger.Info("this node delivers the events of the cluster",
+			append(said, "subscriptions", len(n.manager.Load().List()))...)
+	case !mine && running:
+		n.drop(log)
+		n.logger.Info("another node delivers the events of the cluster", append(said, "worker", member.Worker())...)
+	}
+	return mine, nil
+}
+
+// take begins to deliver the events of a log.
+func (n *eventNode) take(log *eventlog.Log) error {
+	if m := n.manager.Load(); m != nil {
+		if err := m.Take(log); err != nil {
+			return err
+		}
+	} else {
+		var held []*eventlog.Log
+		if len(n.blobs) > 1 {
+			held = []*eventlog.Log{log}
+		}
+		m, err := n.start(held)
+		if err != nil {
+			return err
+		}
+		n.manager.Store(m)
+	}
+	n.held[log] = true
+	return nil
+}
+
+// drop ends the delivery of the events of a log; without any, there is no delivery.
+func (n *eventNode) drop(log *eventlog.Log) {
+	if !n.held[log] {
+		return
+	}
+	delete(n.held, log)
+	if len(n.held) == 0 {
+		n.stop()
+		return
+	}
+	n.manager.Load().Drop(log)
+	n.loaded = time.Time{}
+}
+
 func (n *eventNode) stop() {
+	clear(n.held)
 	if m := n.manager.Swap(nil); m != nil {
 		m.Stop()
 		n.loaded = time.Time{}
@@ -111,7 +166,7 @@ func (n *eventNode) note(err error) {
 // subscriptions are read before it returns, so that no change is made without its event.
 func (s *Server) startEvents(o *services, n *eventNode) error {
 	if !s.sharesBlobs() {
-		m, err := n.start()
+		m, err := n.start(nil)
 		if err == nil {
 			o.events.Store(m)
 			o.closers = append(o.closers, func() error { m.Stop(); return nil })
@@ -143,11 +198,29 @@ func (s *Server) EventsElsewhere() error {
 	if open == nil || !s.config.Events || !s.sharesBlobs() || open.events.Load() != nil {
 		return nil
 	}
-	member := open.shards[0].blobs.State.Membership
-	worker := member.Worker()
-	if worker == "" || worker == member.Name() {
-		return errNoEventNode
+	var names []string
+	for _, of := range open.shards {
+		if name := of.deliverer(); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	name, _, _ := strings.Cut(worker, ".")
-	return errors.New("node " + name + " delivers the events of the cluster: use its admin listener")
+	switch len(names) {
+	case 0:
+		return errNoEventNode
+	case 1:
+		return errors.New("node " + names[0] + " delivers the events of the cluster: use its admin listener")
+	}
+	slices.Sort(names)
+	return errors.New("nodes " + strings.Join(names, ", ") + " deliver the events of the cluster, each those of some " +
+		"shards: use their admin listeners")
+}
+
+// deliverer names the other node that delivers the events of a shard, "" if none is known.
+func (s *shard) deliverer() string {
+	member := s.blobs.State.Membership
+	if worker := member.Worker(); worker != member.Name() {
+		name, _, _ := strings.Cut(worker, ".")
+		return name
+	}
+	return ""
 }

@@ -43,9 +43,9 @@ func testNodesDeliverEvents(t *testing.T, nodes [3]*Server, jump func(time.Durat
 	first := worker(0, 1, 2)
 	others := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == first })
 
-	check.Must(storages[0].Queues.CreateQueue(ctx, "events", nil))(t)
-	check.Must(storages[0].Queues.CreateQueue(ctx, "orders", nil))(t)
-	check.Must(storages[0].Blobs.CreateContainer(ctx, "photos", nil))(t)
+	madeBy(storages[0].Queues.CreateQueue(ctx, "events", nil))(t)
+	madeBy(storages[0].Queues.CreateQueue(ctx, "orders", nil))(t)
+	madeBy(storages[0].Blobs.CreateContainer(ctx, "photos", nil))(t)
 	check.Must(nodes[first].Events().Add(ctx,
 		events.Subscription{Name: "all", Account: auth.DevelopmentAccount, EndpointType: events.StorageQueue,
 			Endpoint:           "events",

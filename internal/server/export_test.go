@@ -5,10 +5,10 @@ import "github.com/prometheus/client_golang/prometheus"
 // Waiting returns how many requests wait for a change.
 func (s *Server) Waiting() int { return s.services.Load().board.Waiting() }
 
-// ClusterMetrics returns the descriptions of the metrics of a node of a cluster.
+// ClusterMetrics returns the descriptions of the metrics of a node of a cluster with several shards.
 func ClusterMetrics() (list []string) {
 	out := make(chan *prometheus.Desc, 100)
-	clusterMetrics{}.Describe(out)
+	clusterMetrics{shards: 2}.Describe(out)
 	logMetrics{}.Describe(out)
 	close(out)
 	for d := range out {

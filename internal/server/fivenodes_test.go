@@ -180,8 +180,8 @@ func TestFiveNodes(t *testing.T) {
 	t.Parallel()
 	c := fiveNodes{newTestCluster(t, 5)}
 	c.start(0, 1, 2, 3, 4)
-	check.Must(c.table(0).CreateTable(t.Context(), nil))(t)
-	check.Must(c.blobs(0).CreateContainer(t.Context(), "box", nil))(t)
+	madeBy(c.table(0).CreateTable(t.Context(), nil))(t)
+	madeBy(c.blobs(0).CreateContainer(t.Context(), "box", nil))(t)
 	check.Must(c.queue(0, "orders", patient).Create(t.Context(), nil))(t)
 	pair, lost := c.pair()
 	t.Logf("the nodes of the streams are %v", c.servers())

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 
 	natsgo "github.com/nats-io/nats.go"
 
@@ -9,23 +10,20 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// logOf are the names of the logs that the services append to.
-var logOf = map[wire.Service]string{wire.Blob: "blobs", wire.DataLake: "blobs", wire.Queue: "queues",
-	wire.Table: "tables"}
-
 // newForwarder returns what passes the requests of this node's clients to the homes of the logs, and serves those of
 // other nodes.
-func (s *Server) newForwarder(nats *natsserver.Server, node *cluster.Node) *forward.Forwarder {
+func (s *Server) newForwarder(nats *natsserver.Server, node *cluster.Node, shards []*shard) *forward.Forwarder {
 	c := forward.Config{
 		Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli forward") },
 		Node:    node.Name(), Services: map[string]forward.Service{},
 		Leader: func(ctx context.Context, log string) (string, error) {
 			return node.LeaderOf(ctx, replog.StreamOf(log))
 		},
-		Mark: wire.WithHere,
+		Mark: wire.WithHere, AsSystem: wire.WithSystem,
 		// Where the home cannot write, the node that was asked perhaps can.
 		Refuses: func() bool { return s.services.Load() == nil || s.space.Full() || s.space.Failing() != nil },
 		Reads: func() bool {
@@ -35,14 +33,27 @@ func (s *Server) newForwarder(nats *natsserver.Server, node *cluster.Node) *forw
 		Log: s.config.Log,
 	}
 	for svc, log := range logOf {
-		c.Services[svc.String()] = forward.Service{Log: log, Handler: s.handler(svc)}
+		for _, of := range shards {
+			// The handler finds the shard by the account, as it does for clients of this node.
+			c.Services[serviceOf(svc.String(), of.Shard)] = forward.Service{Log: of.Log(log), Handler: s.handler(svc)}
+		}
 	}
 	return forward.New(c)
 }
 
-// reportOf is what this node of a cluster says about a log.
-func (o *services) reportOf(name string, svc replicated) LogReport {
-	r := logReport(svc)
-	r.Home = o.forward.HomeOf(name)
-	return r
+// shardForwarder passes requests for one shard on.
+type shardForwarder struct {
+	*forward.Forwarder
+	of datadir.Shard
+}
+
+// Elsewhere implements [frontend.Forwarder].
+func (f shardForwarder) Elsewhere(service string) bool {
+	return f.Forwarder.Elsewhere(serviceOf(service, f.of))
+}
+
+// Forward implements [frontend.Forwarder].
+func (f shardForwarder) Forward(w http.ResponseWriter, r *http.Request, service string,
+	released <-chan struct{}) (done bool, err error) {
+	return f.Forwarder.Forward(w, r, serviceOf(service, f.of), released)
 }

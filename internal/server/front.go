@@ -22,7 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // Front is a running front-end of a cluster: a process without data that passes all requests to the nodes with data.
@@ -33,6 +33,7 @@ type Front struct {
 	limit     *httpserver.Limiter
 	node      *cluster.Front
 	forward   *forward.Front // nil until the front-end knows its cluster; guarded by opened
+	placed    *shardmap.Map  // nil with one shard; guarded by opened
 
 	opened  chan struct{} // closed when forward is set
 	stopped chan struct{} // closed when Stop begins
@@ -70,12 +71,13 @@ func StartFront(ctx context.Context, c Config) (_ *Front, err error) {
 	if s.node, err = cluster.StartFront(ctx, peers, c.Waiting); err != nil {
 		return nil, err
 	}
-	logs := map[string]string{}
-	for svc, log := range logOf {
-		logs[svc.String()] = log
+	if shards := s.node.Shards(); shards > 1 {
+		if s.placed, err = shardmap.New(shards); err != nil {
+			return nil, err
+		}
 	}
-	s.forward = forward.NewFront(forward.FrontConfig{Connect: s.node.ForwardConn, Nodes: s.node.Nodes(), Logs: logs,
-		Log: c.Log})
+	s.forward = forward.NewFront(forward.FrontConfig{Connect: s.node.ForwardConn, Nodes: s.node.Nodes(),
+		Services: serviceNames(s.node.Shards()), Logs: logNames(s.node.Shards()), Log: c.Log})
 	if err := s.forward.Open(); err != nil {
 		s.forward = nil
 		return nil, err
@@ -106,7 +108,7 @@ func (s *Front) handler(svc wire.Service) http.Handler {
 				"The server waits for the nodes of its cluster. Please retry your request."))
 			return
 		}
-		wait := func() { s.pass(w, r, svc) }
+		wait := func() { passOn(s.forward, w, r, svc, s.shardOf(r, svc), s.stopped) }
 		if r.Header.Get(longpoll.WaitHeader) != "" {
 			s.limit.Outside(wait)
 			return
@@ -115,31 +117,16 @@ func (s *Front) handler(svc wire.Service) http.Handler {
 	})
 }
 
-// pass passes a request on, and answers it if no node has.
-func (s *Front) pass(w http.ResponseWriter, r *http.Request, svc wire.Service) {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-	// Messages that are read become invisible. A wait ends soonest where the change arrives first.
-	waits := r.Header.Get(longpoll.WaitHeader) != "" || r.Header.Get(longpoll.ReleaseHeader) != ""
-	changes := !reads || svc == wire.Queue || waits && svc == wire.Table
-	var released <-chan struct{}
-	if waits {
-		released = s.stopped
+// shardOf returns the shard of a request. A node finds it by itself, so that what this does not know, such as the host
+// of a website, only takes a longer way.
+func (s *Front) shardOf(r *http.Request, svc wire.Service) datadir.Shard {
+	number := 0
+	if s.placed != nil {
+		if account, ok := accountOf(svc, r, wire.Options{PathStyle: s.config.PathStyle}); ok {
+			number = s.placed.Of(named[svc], account)
+		}
 	}
-	err := s.forward.Serve(w, r, svc.String(), changes, reads && svc != wire.Queue, released)
-	switch {
-	case err == nil:
-	case errors.Is(err, forward.ErrNoNode):
-		fail(w, r, wire.ErrServerBusy.WithMessage(
-			"No node of the cluster takes the request. Please retry your request."))
-	case errors.Is(err, store.ErrUnknown) && svc == wire.Queue:
-		fail(w, r, wire.ErrServerBusy) // as a node with data answers
-	case errors.Is(err, store.ErrUnknown):
-		fail(w, r, wire.ErrOperationTimedOut.WithMessage(
-			"The node that had the request was lost. The operation may or may not have been completed."))
-	case r.Context().Err() != nil: // the client is gone
-	default:
-		panic(http.ErrAbortHandler) // the rest of the answer is lost, and the client must see that
-	}
+	return datadir.ShardOf("", number)
 }
 
 // report returns the status that this front-end sends to the nodes.
@@ -201,7 +188,7 @@ func (s *Front) URL(svc wire.Service, account string) string {
 // Path is "": there is no data folder.
 func (s *Front) Path() string { return "" }
 
-// Shards is 0.
+// Shards is 0: there is no data.
 func (s *Front) Shards() int { return 0 }
 
 // Transport carries requests to the services inside the process, at the addresses of [Front.URL].
@@ -272,6 +259,9 @@ func (s *Front) Promoted() <-chan struct{} { return nil }
 // StandbyStatus fails with [ErrFront].
 func (s *Front) StandbyStatus() (archive.Status, error) { return archive.Status{}, ErrFront }
 
+// ArchiveSent says that a front-end has no archive.
+func (s *Front) ArchiveSent() (sent archive.Sent, ok bool) { return sent, false }
+
 // Promote fails with [ErrFront].
 func (s *Front) Promote(context.Context, bool) (Promotion, error) { return Promotion{}, ErrFront }
 
@@ -310,7 +300,15 @@ func (m frontMetrics) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m frontMetrics) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(frontServing, prometheus.GaugeValue, float64(len(m.front.forward.Serving())))
-	for service, n := range m.front.forward.Stats() {
+	// By service: the shards are those of the nodes.
+	sums := map[string]forward.FrontStats{}
+	for name, n := range m.front.forward.Stats() {
+		service, _, _ := strings.Cut(name, "-")
+		sum := sums[service]
+		sum.Passed, sum.Refused, sum.Unknown = sum.Passed+n.Passed, sum.Refused+n.Refused, sum.Unknown+n.Unknown
+		sums[service] = sum
+	}
+	for service, n := range sums {
 		for result, value := range map[string]uint64{"passed": n.Passed, "refused": n.Refused, "unknown": n.Unknown} {
 			out <- prometheus.MustNewConstMetric(frontRequests, prometheus.CounterValue, float64(value), service, result)
 		}

@@ -104,11 +104,11 @@ func (x frontTest) testStatus(t *testing.T) {
 }
 
 func (x frontTest) testTables(t *testing.T) {
-	check.Must(x.tables.CreateTable(t.Context(), "people", nil))(t)
+	madeBy(x.tables.CreateTable(t.Context(), "people", nil))(t)
 	table := x.tables.NewClient("people")
 	for n := range 20 {
 		entity := fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"%d"}`, n)
-		check.Must(table.AddEntity(t.Context(), entity, nil))(t)
+		madeBy(table.AddEntity(t.Context(), entity, nil))(t)
 		// Read your own write, at whichever node.
 		check.Must(table.GetEntity(t.Context(), "p", fmt.Sprint(n), nil))(t)
 	}
@@ -148,7 +148,7 @@ func (x frontTest) testQueues(t *testing.T) {
 }
 
 func (x frontTest) testBlobs(t *testing.T) {
-	check.Must(x.blobs.CreateContainer(t.Context(), "box", nil))(t)
+	madeBy(x.blobs.CreateContainer(t.Context(), "box", nil))(t)
 	blocks := random(1, 8<<20+3)
 	check.Must(x.blobs.UploadBuffer(t.Context(), "box", "blocks", blocks, &azblob.UploadBufferOptions{BlockSize: 1 << 20,
 		Concurrency: 4}))(t)

@@ -25,9 +25,9 @@ func TestHeldMoments(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t, 3)
 	c.start(0, 1, 2)
-	check.Must(c.tenant(0).tables.CreateTable(t.Context(), "links", nil))(t)
-	check.Must(c.tenant(0).queues.CreateQueue(t.Context(), "links", nil))(t)
-	check.Must(c.tenant(0).blobs.CreateContainer(t.Context(), "links", nil))(t)
+	madeBy(c.tenant(0).tables.CreateTable(t.Context(), "links", nil))(t)
+	madeBy(c.tenant(0).queues.CreateQueue(t.Context(), "links", nil))(t)
+	madeBy(c.tenant(0).blobs.CreateContainer(t.Context(), "links", nil))(t)
 	// chains writes links until stop is called. nodes are those that serve.
 	chains := func(name string, nodes ...int) (stop func()) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -42,7 +42,7 @@ func TestHeldMoments(t *testing.T) {
 				for n := 1; ctx.Err() == nil; n++ {
 					link := fmt.Sprintf("link-%s-%d-%06d", name, chain, n)
 					check.Must(at(n).queues.NewQueueClient("links").EnqueueMessage(t.Context(), link, nil))(t)
-					check.Must(at(n+1).tables.NewClient("links").AddEntity(t.Context(),
+					madeBy(at(n+1).tables.NewClient("links").AddEntity(t.Context(),
 						fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, link), nil))(t)
 					check.Must(at(n+2).blobs.UploadBuffer(t.Context(), "links", link, []byte(link), nil))(t)
 				}
@@ -55,11 +55,7 @@ func TestHeldMoments(t *testing.T) {
 		var longest float64
 		for range count {
 			node := nodes[rand.IntN(len(nodes))]
-			m, err := c.nodes[node].HeldMoment(t.Context())
-			for errors.Is(err, store.ErrNotHeld) || errors.Is(err, ErrNotReady) { // a busy machine, an election
-				m, err = c.nodes[node].HeldMoment(t.Context())
-			}
-			check.OK(t, err)
+			m := heldMoment(t, c.nodes[node])
 			if !m.Info().Held {
 				t.Error("the moment does not say that writes were held")
 			}
@@ -107,6 +103,23 @@ func lastLink(t *testing.T, m *Moment, database, prefix string) (last int) {
 		return nil
 	}))
 	return last
+}
+
+// heldMoment takes a moment for which writes are held. On a busy machine an election, or an answer that comes late,
+// ends an attempt.
+func heldMoment(t *testing.T, s *Server) (m *Moment) {
+	t.Helper()
+	check.Eventually(t, func() bool {
+		var err error
+		m, err = s.HeldMoment(t.Context())
+		again := errors.Is(err, store.ErrNotHeld) || errors.Is(err, ErrNotReady) || errors.Is(err, store.ErrUnavailable) ||
+			errors.Is(err, store.ErrUnknown)
+		if err != nil && !again {
+			t.Fatal(err)
+		}
+		return err == nil
+	}, "writes are held")
+	return m
 }
 
 // A server alone has moments of all services in any case, and one whose logs are elsewhere cannot hold writes.

@@ -16,6 +16,10 @@ func TestMain(m *testing.M) {
 		killAfterSteps(steps)
 		return
 	}
+	if load := os.Getenv(tierVariable); load != "" {
+		loadTierUntilKilled(load)
+		return
+	}
 	check.MoreParallel(8) // most tests wait, for elections, disks or processes
 	os.Exit(m.Run())
 }

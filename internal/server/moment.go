@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 	"time"
 
@@ -29,14 +27,6 @@ type Moment struct {
 
 var _ backup.Sharded = (*Moment)(nil)
 
-// momentShard is the state of one shard.
-type momentShard struct {
-	moment  *Moment
-	of      *shard
-	pins    map[string]*store.Pin
-	release func() // of the content
-}
-
 // ErrNotReady means that a node does not know what is current, for example because it has no majority of the cluster.
 var ErrNotReady = errors.New("the node is not ready")
 
@@ -50,12 +40,15 @@ func (s *Server) Moment(ctx context.Context) (*Moment, error) { return s.moment(
 // HeldMoment is Moment, but in a cluster, too, it holds for writes to several services: the writes of all nodes wait
 // for it, for a second at most. On a server alone it is Moment.
 //
-// Errors: those of Moment, [ErrCannotHold], [store.ErrNotHeld].
+// Errors: those of Moment, [ErrCannotHold], [store.ErrNotHeld], [store.ErrUnavailable], [store.ErrUnknown].
 func (s *Server) HeldMoment(ctx context.Context) (*Moment, error) { return s.moment(ctx, true) }
 
 func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 	if hold && s.config.NATS.URL != "" {
 		return nil, fmt.Errorf("%w: the logs are on a NATS server of their own", ErrCannotHold)
+	}
+	if s.config.spread() {
+		return nil, fmt.Errorf("%w: a backup %w; copy the accounts with `lazuli cluster export`", ErrCannotHold, ErrSpread)
 	}
 	// The moment stays within the gate until Close, so that the services it reads are not closed or exchanged.
 	if err := s.gate.enter(ctx); err != nil {
@@ -158,35 +151,4 @@ func (m *Moment) Keys(ctx context.Context) ([]byte, error) { return m.shards[0].
 func (m *Moment) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
 	emit func(extent.Content) error) error {
 	return m.shards[0].Contents(ctx, held, emit)
-}
-
-// Info implements [backup.Source].
-func (s *momentShard) Info() backup.Info { return s.moment.info }
-
-// Close implements [backup.Source]: the moment ends for all shards together.
-func (s *momentShard) Close() error { return nil }
-
-// Database implements [backup.Source].
-func (s *momentShard) Database(ctx context.Context, name string, emit func(part []byte) error) error {
-	return s.pins[name].Parts(func(part []byte) error {
-		return cmp.Or(ctx.Err(), s.moment.stop.Err(), emit(part))
-	})
-}
-
-// Keys implements [backup.Source].
-func (s *momentShard) Keys(context.Context) ([]byte, error) {
-	text, err := os.ReadFile(s.of.EncryptionScopes())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return text, err
-}
-
-// Contents implements [backup.Source].
-func (s *momentShard) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
-	emit func(extent.Content) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.moment.stop, cancel)()
-	return s.of.blobs.State.BackupContent(ctx, s.pins["blobs"], held, emit)
 }

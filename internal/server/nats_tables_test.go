@@ -42,10 +42,10 @@ func TestTablesOnAnExternalNATS(t *testing.T) {
 	first := config(t.TempDir())
 	first.Metrics = metrics
 	a, b := serve(first), serve(config(t.TempDir()))
-	check.Must(a.CreateTable(t.Context(), nil))(t)
+	madeBy(a.CreateTable(t.Context(), nil))(t)
 	put := func(table *aztables.Client, row string) {
 		t.Helper()
-		check.Must(table.AddEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, row), nil))(t)
+		madeBy(table.AddEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, row), nil))(t)
 	}
 	put(a, "1")
 	check.Must(b.GetEntity(t.Context(), "p", "1", nil))(t)

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -40,6 +41,7 @@ import (
 // nodeMatrix damages the files of one node of a cluster, whose other nodes serve. The node is a process of its own.
 type nodeMatrix struct {
 	t      *testing.T
+	shards int
 	c      *testCluster      // of the other nodes
 	want   map[string]string // what the intact nodes answer
 	before string            // a copy of the node's folder after an earlier stop
@@ -70,8 +72,25 @@ func TestNodeWithDamagedFiles(t *testing.T) {
 		t.Skip("starts three nodes")
 	}
 	t.Parallel()
+	testDamagedNode(t, 1)
+}
+
+// TestNodeWithDamagedShards does the same with four shards. The short form damages each file of one of the other
+// shards than shard 0 once, or of all of them with LAZULI_TEST_FULL.
+func TestNodeWithDamagedShards(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	t.Parallel()
+	testDamagedNode(t, 4)
+}
+
+func testDamagedNode(t *testing.T, shards int) {
 	long := os.Getenv("LAZULI_MATRIX") == "all"
-	m := &nodeMatrix{t: t, c: newTestCluster(t, 3), log: &testlog.Buffer{}}
+	m := &nodeMatrix{t: t, shards: shards, c: newTestCluster(t, 3), log: &testlog.Buffer{}}
+	for i := range m.c.configs {
+		m.c.configs[i].Shards = shards
+	}
 	t.Cleanup(func() {
 		if m.node != nil {
 			m.node.Kill()
@@ -99,7 +118,9 @@ func TestNodeWithDamagedFiles(t *testing.T) {
 	case !long:
 		m.end()
 		m.all(false)
-		m.pairs(check.Size(1, 4), 3)
+		if m.shards == 1 {
+			m.pairs(check.Size(1, 4), 3)
+		}
 		return
 	}
 	for _, kill := range []bool{false, true} {
@@ -118,6 +139,9 @@ func (m *nodeMatrix) all(long bool) {
 	databases := 0
 	for n, kind := range slices.Sorted(maps.Keys(m.kinds())) {
 		database := strings.HasSuffix(kind, ".db")
+		if !long && m.shards > 1 && !strings.HasPrefix(kind, check.Size("shards/02/", "shards/")) {
+			continue
+		}
 		if !long && !database && strings.Contains(kind, "jetstream") && kind != shortStream {
 			continue
 		}
@@ -125,7 +149,9 @@ func (m *nodeMatrix) all(long bool) {
 		these := slices.Concat(damages[n%len(damages):], damages[:n%len(damages)])
 		if database && !long {
 			these = damages[2*databases%len(damages):][:2]
-			databases++
+			if databases++; m.shards > 1 {
+				these = damages[databases%len(damages):][:1]
+			}
 		}
 		for i, damage := range these {
 			if !long {
@@ -144,6 +170,9 @@ func (m *nodeMatrix) all(long bool) {
 				break
 			}
 		}
+	}
+	if len(outcomes) == 0 {
+		m.t.Error("no file was damaged")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(outcomes)) {
 		m.t.Logf("%s: %v", kind, outcomes[kind])
@@ -195,6 +224,7 @@ const matrixVariable = "LAZULI_TEST_MATRIX_NODE"
 
 // matrixNode is the configuration of the damaged node.
 type matrixNode struct {
+	Shards                 int
 	Location, Node, Listen string
 	Peers                  []peering.Peer
 }
@@ -211,7 +241,7 @@ func serveMatrixNode(config string) {
 	}()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s, err := StartContext(ctx, Config{Location: c.Location, Accounts: auth.Development(),
+	s, err := StartContext(ctx, Config{Location: c.Location, Shards: c.Shards, Accounts: auth.Development(),
 		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Cluster: &peering.Config{Node: c.Node, Listen: c.Listen, Peers: c.Peers}})
 	if err != nil {
@@ -226,7 +256,8 @@ func serveMatrixNode(config string) {
 // launch starts the process of the node.
 func (m *nodeMatrix) launch() {
 	c := m.c.configs[damagedNode]
-	config := check.Must(json.Marshal(matrixNode{c.Location, c.Cluster.Node, c.Cluster.Listen, c.Cluster.Peers}))(m.t)
+	config := check.Must(json.Marshal(matrixNode{m.shards, c.Location, c.Cluster.Node, c.Cluster.Listen,
+		c.Cluster.Peers}))(m.t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), matrixVariable+"="+string(config))
 	cmd.Stderr = m.log
@@ -284,9 +315,9 @@ func (m *nodeMatrix) fill(part string) {
 	all := []string{m.c.nodes[0].ConnectionString(), m.c.nodes[1].ConnectionString(), m.connection}
 	if part == "first" {
 		_, err := m.tables(all[0], patientRetries).CreateTable(ctx, "people", nil)
-		check.OK(t, err)
+		made(t, err)
 		_, err = m.blobs(all[0], patientRetries).CreateContainer(ctx, "box", nil)
-		check.OK(t, err)
+		made(t, err)
 		for _, name := range []string{"work", "noise"} {
 			_, err = m.queues(all[0], patientRetries).CreateQueue(ctx, name, nil)
 			check.OK(t, err)
@@ -376,7 +407,7 @@ func (m *nodeMatrix) settled() (got map[string]string) {
 		for _, v := range got {
 			failed = failed || strings.HasPrefix(v, "error")
 		}
-		if !failed || time.Since(began) > check.Patience/4 {
+		if !failed || time.Since(began) > check.Patience {
 			return got
 		}
 	}
@@ -441,9 +472,10 @@ func (m *nodeMatrix) damage(kind, damage string) (names []string, back func()) {
 	if files := kinds[kind]; len(files) > 0 {
 		names, other = files[len(files)-1:], files[0]
 	}
+	folder, file := path.Split(kind)
 	if swap := map[string]string{"tables.db": "queues.db", "queues.db": "blobs.db",
-		"blobs.db": "tables.db"}[kind]; swap != "" {
-		other = swap
+		"blobs.db": "tables.db"}[file]; swap != "" {
+		other = folder + swap
 	}
 	was := map[string][]byte{}
 	for _, name := range slices.Concat(names, []string{other}) {
@@ -452,9 +484,9 @@ func (m *nodeMatrix) damage(kind, damage string) (names []string, back func()) {
 		}
 	}
 	write := func(name string, p []byte) {
-		path := filepath.Join(m.folder(), name)
+		at := filepath.Join(m.folder(), name)
 		// A node that left the cluster has moved the folder of the file.
-		check.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, p, 0o600)))
+		check.OK(t, errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, p, 0o600)))
 	}
 	damaged := false
 	for _, name := range names {

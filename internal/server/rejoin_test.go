@@ -36,13 +36,13 @@ func startNodes(t *testing.T) (nodes [3]*Server, jump func(time.Duration)) {
 
 // testCluster is a cluster of nodes in this process.
 type testCluster struct {
-	t       *testing.T
+	t       testing.TB
 	configs []Config
 	nodes   []*Server // nil while they are stopped
 }
 
 // newTestCluster returns a cluster of n nodes that were not started. They are stopped at the end of the test.
-func newTestCluster(t *testing.T, n int) *testCluster {
+func newTestCluster(t testing.TB, n int) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, nodes: make([]*Server, n)}
 	var peers []peering.Peer
@@ -134,10 +134,10 @@ func testNodeThatDivergedJoinsAgain(t *testing.T, nodes [3]*Server) {
 	insert := func(i int, row string) {
 		t.Helper()
 		_, err := table(i).AddEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, row), nil)
-		check.OK(t, err)
+		made(t, err)
 	}
 	_, err := table(0).CreateTable(t.Context(), nil)
-	check.OK(t, err)
+	made(t, err)
 	insert(0, "before")
 
 	done := make(chan error, 1)

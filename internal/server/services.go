@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
+	"time"
 
+	natsgo "github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
@@ -17,7 +17,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
@@ -27,13 +31,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
 	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
-
-// errNotOpen means that the services could not be opened again after their state was replaced.
-var errNotOpen = errors.New("the services are not open")
 
 // handler serves one service, through the gate, with the services that are open now.
 func (s *Server) handler(svc wire.Service) http.Handler {
@@ -53,47 +56,9 @@ func notOpen(w http.ResponseWriter, r *http.Request) {
 		"The server is starting, or waits for a majority of its cluster. Please retry your request."))
 }
 
-// fail answers a request that no service sees. It does not parse the request, whose account may not be known.
-func fail(w http.ResponseWriter, r *http.Request, e *wire.Error) {
-	w.Header()["x-ms-error-code"] = []string{e.Code}
-	if e.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	}
-	w.Header().Set("Content-Type", "application/xml")
-	w.WriteHeader(e.Status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(wire.NewXML(256).Open("Error").Text("Code", e.Code).Text("Message", e.Message).Close("Error").Bytes())
-	}
-}
-
-// retryAfter is the number of seconds after which a client may try again.
-const retryAfter = 1
-
-// Transport carries requests to the services inside the process, at the addresses that [Server.URL] returns. It refuses
-// other addresses.
-func (s *Server) Transport() *inproc.Transport {
-	t := &inproc.Transport{Handlers: make(map[string]http.Handler)}
-	for _, srv := range s.listeners {
-		u, err := url.Parse(s.URL(srv.service, ""))
-		if err != nil {
-			panic("server: an address of its own does not parse: " + err.Error())
-		}
-		t.Handlers[u.Host] = s.handler(srv.service)
-	}
-	return t
-}
-
-// Client returns a client that reaches the services inside the process, at the addresses of [Server.ConnectionString].
-// It saves the connection, and nothing else: requests are authorized, counted and logged as those of other programs.
-// Clients of the Azure SDK take it as their Transport.
-func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
-
 // open opens the services on the data folder. ctx bounds the wait for other nodes of a cluster.
 func (s *Server) open(ctx context.Context) (err error) {
 	o := &services{board: longpoll.NewBoard(), placed: s.dir.Map(), opened: make(chan struct{})}
-	for n := range s.dir.Shards() {
-		o.shards = append(o.shards, &shard{Shard: s.dir.Shard(n)})
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, o.close())
@@ -126,10 +91,24 @@ func (s *Server) open(ctx context.Context) (err error) {
 		o.accounts = accounts.New(accounts.Config{Served: c.Accounts, Now: c.Now, Log: c.Log, Writable: s.writable,
 			Grace: c.AccountGrace})
 	}
-	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, changed: make(chan struct{}, 1)}
+	if err := s.openElsewhere(o, nats, member); err != nil {
+		return err
+	}
+	for n := range s.dir.Shards() {
+		var of *shard
+		if hosts := member.Hosts(); hosts == nil || hosts.On(member.Name(), n) {
+			of = &shard{Shard: s.dir.Shard(n)}
+			o.shards = append(o.shards, of)
+		}
+		o.numbered = append(o.numbered, of)
+	}
+	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, held: map[*eventlog.Log]bool{},
+		changed: make(chan struct{}, 1)}
 	if s.Clustered() {
-		o.forward = s.newForwarder(nats, member)
-		common.Forwarder = o.forward
+		o.forward = s.newForwarder(nats, member, o.shards)
+	}
+	if err := s.openNodeArchive(); err != nil {
+		return err
 	}
 	if err := s.openServices(ctx, o, common, node); err != nil {
 		return err
@@ -158,9 +137,14 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	if c.Events && !s.isStandby() {
 		o.recorder = common.Changes
-		node.blobs, node.logs, node.changes = o.shards[0].blobs.State, o.eventLogs(), common.Changes
-		node.start = func() (*events.Manager, error) {
-			return events.Start(events.Config{Logs: node.logs, Blob: o.handler(wire.Blob), Queue: o.handler(wire.Queue),
+		node.logs, node.changes = o.eventLogs(), common.Changes
+		for _, of := range o.shards {
+			node.blobs = append(node.blobs, of.blobs.State)
+		}
+		node.start = func(held []*eventlog.Log) (*events.Manager, error) {
+			return events.Start(events.Config{Logs: node.logs, Held: held,
+				Deliverer: func(account string) string { return o.of(wire.Blob, account).deliverer() },
+				Blob:      o.handler(wire.Blob), Queue: o.handler(wire.Queue),
 				Changes: common.Changes, Hosts: c.EventHosts,
 				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now,
 				Logger: c.Log})
@@ -196,6 +180,31 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// openElsewhere begins to pass requests on, if this node does not have all shards.
+func (s *Server) openElsewhere(o *services, nats *natsserver.Server, node *cluster.Node) error {
+	hosts := node.Hosts()
+	if hosts == nil {
+		return nil
+	}
+	var nodes []string
+	for _, name := range hosts.Names() {
+		if name != node.Name() {
+			nodes = append(nodes, name)
+		}
+	}
+	e := &elsewhere{limit: httpserver.NewLimiter(s.config.MaxRequests), ended: o.board.Ended,
+		forward: forward.NewFront(forward.FrontConfig{
+			Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli elsewhere") }, Nodes: nodes,
+			Services: serviceNames(s.dir.Shards()), System: wire.IsSystem, Log: s.config.Log})}
+	if err := e.forward.Open(); err != nil {
+		return err
+	}
+	o.elsewhere = e
+	// Before the services in the list of what is closed, so after them: what they write at their end may go elsewhere.
+	o.closers = append(o.closers, func() error { e.forward.Close(); return nil })
+	return nil
+}
+
 // openers is the number of services that are opened at the same time: each waits for the disk most of the time.
 const openers = 16
 
@@ -206,6 +215,10 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 	g, ctx = errgroup.WithContext(ctx)
 	g.SetLimit(openers)
 	for _, of := range o.shards {
+		common := common
+		if o.forward != nil {
+			common.Forwarder = shardForwarder{o.forward, of.Shard}
+		}
 		for _, svc := range []struct {
 			name string
 			open func() error
@@ -243,7 +256,7 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 var features = properties.Features{Logging: true, Metrics: true}
 
 func (s *Server) openTables(ctx context.Context, o *services, of *shard, common frontend.Common) error {
-	options, err := s.tableOptions(ctx, o.nats, of.Log("tables"))
+	options, err := s.tableOptions(ctx, o.nats, of)
 	if err != nil {
 		return err
 	}
@@ -259,7 +272,7 @@ func (s *Server) openTables(ctx context.Context, o *services, of *shard, common 
 func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common frontend.Common,
 	node *eventNode) error {
 	c := s.config
-	cluster, err := s.blobCluster(ctx, o.nats, o.node, of.Log("blobs"))
+	cluster, err := s.blobCluster(ctx, o.nats, o.node, of)
 	if err != nil {
 		return err
 	}
@@ -267,7 +280,7 @@ func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common f
 		ScopeKeys: of.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources,
 		Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events, EventLogged: o.wakeEvents,
 		Subscribed: node.Subscribed, AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(),
-		Shard: of.Number, ReadOnly: s.isStandby()}
+		Tier: s.tierOptions(of), Shard: of.Number, ReadOnly: s.isStandby()}
 	if o.placed != nil {
 		config.Hosts = func(account string) bool { return o.of(wire.Blob, account) == of }
 		// A copy that a former process has left begins before the fronts exist.
@@ -286,8 +299,35 @@ func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common f
 	return err
 }
 
+// tierOptions returns the options of the tier of a shard's content, nil for none.
+func (s *Server) tierOptions(of *shard) *tier.Options {
+	if s.config.Tier == nil {
+		return nil
+	}
+	o := s.config.Tier.OfShard(s.dir.Tier(), of.Number, s.dir.Shards())
+	o.Log = s.config.Log
+	return o
+}
+
+// ContentTier returns the figures of the tier of content; nil without one, and while the services are closed.
+func (s *Server) ContentTier() *tier.Stats {
+	open := s.services.Load()
+	if open == nil || s.config.Tier == nil {
+		return nil
+	}
+	var all maintain.Usage
+	for _, of := range open.shards {
+		u, err := of.blobs.State.Maintenance.Usage()
+		if err != nil {
+			return nil
+		}
+		all.Add(u)
+	}
+	return all.Tier
+}
+
 func (s *Server) openQueues(ctx context.Context, o *services, of *shard, common frontend.Common) error {
-	options, err := s.queueOptions(ctx, o.nats, of.Log("queues"))
+	options, err := s.queueOptions(ctx, o.nats, of)
 	if err != nil {
 		return err
 	}
@@ -337,7 +377,10 @@ func (s *Server) startAccounts(o *services) error {
 			Namespace: func(account string) (hierarchical, known bool, err error) {
 				return o.of(wire.Blob, account).blobs.State.Accounts.Namespace(account)
 			},
-			Claim:   o.shards[0].blobs.State.Membership.Claim,
+			// The node that works on the account's blobs may also end its event subscriptions.
+			Claim: func(account string, now time.Time) (bool, error) {
+				return o.of(wire.Blob, account).blobs.State.Membership.Claim(now)
+			},
 			Declare: func(account string) error { return o.of(wire.Blob, account).blobs.DeclareScopes(account) }})
 	})
 	if err != nil {
@@ -388,14 +431,11 @@ func (s *Server) attachArchive(o *services) error {
 	}
 	// Closers run in the reverse order: the archive gets the last changes before the services are closed.
 	o.closers = append(o.closers, func() error { a.Detach(context.Background()); return nil })
-	return a.Attach(s.dir.EncryptionScopes())
-}
-
-// wakeEvents tells the delivery of events that an account has one.
-func (o *services) wakeEvents(account string) {
-	if m := o.events.Load(); m != nil {
-		m.Wake(account)
+	if s.Clustered() {
+		a.AttachNode(s.dir.EncryptionScopes(), archiveNode{o})
+		return nil
 	}
+	return a.Attach(s.dir.EncryptionScopes())
 }
 
 // observers returns a function that calls observe, which belongs to these services, and the observers of the process.

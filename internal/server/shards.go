@@ -28,7 +28,11 @@ import (
 
 // services are what the server has open: its shards, and what they share.
 type services struct {
-	shards []*shard // by their numbers; at least one
+	shards []*shard // that this node has, in the order of their numbers; at least one
+	// numbered are all shards of the cluster, by their numbers: nil for those that this node does not have.
+	numbered []*shard
+	// elsewhere passes requests for the others on; nil if this node has all.
+	elsewhere *elsewhere
 	// placed says which account is in which shard; nil with one shard.
 	placed *shardmap.Map
 	// fronts choose the shard of a request; nil with one shard, whose handlers are called directly.
@@ -105,12 +109,12 @@ func (o *services) close() (err error) {
 var named = map[wire.Service]string{wire.Blob: shardmap.Blob, wire.DataLake: shardmap.Blob, wire.Queue: shardmap.Queue,
 	wire.Table: shardmap.Table}
 
-// of returns the shard of an account of a service.
+// of returns the shard of an account of a service, nil if this node does not have it.
 func (o *services) of(svc wire.Service, account string) *shard {
 	if o.placed == nil {
 		return o.shards[0]
 	}
-	return o.shards[o.placed.Of(named[svc], account)]
+	return o.numbered[o.placed.Of(named[svc], account)]
 }
 
 // suffix names a shard in a message, and is "" for shard 0.
@@ -121,21 +125,30 @@ func (s *shard) suffix() string {
 	return fmt.Sprintf(" of shard %d", s.Number)
 }
 
+// accountOf reads the account of a request from its address; ok is false if it has none.
+func accountOf(svc wire.Service, r *http.Request, o wire.Options) (account string, ok bool) {
+	if svc == wire.DataLake {
+		svc = wire.Blob // as whose requests they are parsed
+	}
+	return wire.AccountOf(svc, r, o)
+}
+
 // startFronts makes the handlers that choose the shard of a request: they read its account from the address, as the
 // service does that parses the request afterwards. A request without an account, which every shard refuses alike, goes
-// to shard 0.
+// to the first one.
 func (o *services) startFronts(pathStyle bool) {
 	o.fronts = map[wire.Service]http.Handler{}
 	options := wire.Options{PathStyle: pathStyle}
 	for svc := range named {
-		handlers := make([]http.Handler, len(o.shards))
-		for i, s := range o.shards {
+		handlers := make([]http.Handler, len(o.numbered))
+		for i, s := range o.numbered {
+			if s == nil {
+				handlers[i] = o.elsewhere.handler(svc, datadir.ShardOf("", i))
+				continue
+			}
 			handlers[i] = s.handler(svc)
 		}
-		parsed := svc
-		if svc == wire.DataLake {
-			parsed = wire.Blob // as whose requests they are parsed
-		}
+		first := o.shards[0].handler(svc)
 		// Any shard knows whether a host is that of a website: the accounts are those of the server.
 		website := func(string) string { return "" }
 		if svc == wire.Blob {
@@ -145,20 +158,23 @@ func (o *services) startFronts(pathStyle bool) {
 			account := website(r.Host)
 			if account == "" {
 				var ok bool
-				if account, ok = wire.AccountOf(parsed, r, options); !ok {
-					handlers[0].ServeHTTP(w, r)
+				if account, ok = accountOf(svc, r, options); !ok {
+					first.ServeHTTP(w, r)
 					return
 				}
 			}
-			handlers[o.placed.Of(named[parsed], account)].ServeHTTP(w, r)
+			handlers[o.placed.Of(named[svc], account)].ServeHTTP(w, r)
 		})
 	}
 	close(o.opened)
 }
 
-// propertiesOf returns the service properties of an account.
+// propertiesOf returns the service properties of an account, none if another node has the account.
 func (o *services) propertiesOf(svc wire.Service, account string) *properties.Properties {
 	of := o.of(svc, account)
+	if of == nil {
+		return new(properties.Properties)
+	}
 	switch svc {
 	case wire.Blob:
 		return of.blobs.Properties.Of(account)
@@ -177,4 +193,11 @@ func (o *services) eventLogs() events.Logs {
 		logs.All = append(logs.All, s.blobs.State.EventLog())
 	}
 	return logs
+}
+
+// wakeEvents tells the delivery of events that an account has one.
+func (o *services) wakeEvents(account string) {
+	if m := o.events.Load(); m != nil {
+		m.Wake(account)
+	}
 }

@@ -25,6 +25,26 @@ func BenchmarkShardInserts(b *testing.B) {
 	}
 }
 
+// BenchmarkNodeShardInserts is BenchmarkShardInserts with three nodes, of which each has a third of the clients.
+func BenchmarkNodeShardInserts(b *testing.B) {
+	for _, shards := range []int{1, 4} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			c := newTestCluster(b, 3)
+			for i := range c.configs {
+				c.configs[i].Accounts, c.configs[i].Shards = benchAccounts(b), shards
+			}
+			c.start(0, 1, 2)
+			tenants := map[string]*tenant{}
+			for i, name := range benchAccounts(b).Names() {
+				x := newTenantWith(b, c.nodes[i%3].ConnectionStringOf(name, otherKey), patientRetries)
+				check.Must(x.tables.CreateTable(b.Context(), "goods", nil))(b)
+				tenants[name] = x
+			}
+			report(b, each(b, tenants, b.N/len(tenants)+1))
+		})
+	}
+}
+
 // BenchmarkSlowNeighbour is BenchmarkShardInserts beside an account whose changes take 100 ms each. p99-ms is that of
 // the accounts in other shards, or of all others with one shard.
 func BenchmarkSlowNeighbour(b *testing.B) {
@@ -62,21 +82,28 @@ func report(b *testing.B, times []time.Duration) {
 	b.ReportMetric(times[len(times)/2].Seconds()*1000, "p50-ms")
 }
 
-// benchShards starts a server that syncs, whose accounts have a table each.
-func benchShards(b *testing.B, shards int) (*Server, map[string]*tenant) {
+// benchAccounts are twelve accounts, which are spread over all shards.
+func benchAccounts(b *testing.B) *auth.Accounts {
 	b.Helper()
 	key := check.Must(auth.ParseKey(otherKey))(b)
 	var list []auth.Account
 	for i := range 12 {
 		list = append(list, auth.Account{Name: fmt.Sprintf("shop%02d", i), Keys: []auth.Key{key}})
 	}
-	s := check.Must(Start(Config{Location: b.TempDir(), Shards: shards, Accounts: check.Must(auth.NewAccounts(list...))(b),
+	return check.Must(auth.NewAccounts(list...))(b)
+}
+
+// benchShards starts a server that syncs, whose accounts have a table each.
+func benchShards(b *testing.B, shards int) (*Server, map[string]*tenant) {
+	b.Helper()
+	accounts := benchAccounts(b)
+	s := check.Must(Start(Config{Location: b.TempDir(), Shards: shards, Accounts: accounts,
 		Log: slog.New(slog.DiscardHandler)}))(b)
 	b.Cleanup(func() { check.OK(b, s.Stop(context.Background())) })
 	tenants := map[string]*tenant{}
-	for _, a := range list {
-		tenants[a.Name] = newTenant(b, s.ConnectionStringOf(a.Name, otherKey))
-		check.Must(tenants[a.Name].tables.CreateTable(b.Context(), "goods", nil))(b)
+	for _, name := range accounts.Names() {
+		tenants[name] = newTenant(b, s.ConnectionStringOf(name, otherKey))
+		check.Must(tenants[name].tables.CreateTable(b.Context(), "goods", nil))(b)
 	}
 	return s, tenants
 }

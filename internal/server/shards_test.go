@@ -34,13 +34,23 @@ import (
 // shardAccounts are the accounts of a server with shards, which are spread over all of four shards.
 func shardAccounts(t *testing.T) (names []string, accounts *auth.Accounts) {
 	t.Helper()
-	key := check.Must(auth.ParseKey(otherKey))(t)
+	names, accounts, err := spreadAccounts()
+	check.OK(t, err)
+	return names, accounts
+}
+
+// spreadAccounts is shardAccounts in a process of its own.
+func spreadAccounts() (names []string, accounts *auth.Accounts, err error) {
+	key, err := auth.ParseKey(otherKey)
 	var list []auth.Account
 	for i := range 12 {
 		names = append(names, fmt.Sprintf("shop%02d", i))
 		list = append(list, auth.Account{Name: names[i], Keys: []auth.Key{key}})
 	}
-	return names, check.Must(auth.NewAccounts(list...))(t)
+	if err == nil {
+		accounts, err = auth.NewAccounts(list...)
+	}
+	return names, accounts, err
 }
 
 // startShards starts a server with a number of shards.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
@@ -23,31 +21,6 @@ const (
 
 // ErrNotStandby: the server is no standby, or not any more.
 var ErrNotStandby = errors.New("this server is not a standby")
-
-// standby is the part of a server that follows the archive of another one; see [archive.Follower].
-type standby struct {
-	*archive.Follower
-	nats *natsserver.Server // without a log: the queues of a standby are a file
-
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
-	turn     sync.Mutex    // held by a step, and by a promotion
-	ended    atomic.Bool   // the files are those of a server alone
-	promoted chan struct{} // closed once that serves, with its archive
-}
-
-// isStandby reports whether the server is a standby. Its services are read-only.
-func (s *Server) isStandby() bool {
-	return s.standby != nil && !s.standby.ended.Load()
-}
-
-// archive returns the archive to which the server writes, nil without one.
-func (s *Server) archive() *archive.Archive {
-	if s.isStandby() {
-		return nil
-	}
-	return s.config.Archive
-}
 
 // startStandby makes the data folder that of a standby, and waits until it has the state of a moment.
 func (s *Server) startStandby(ctx context.Context) (err error) {
@@ -209,11 +182,14 @@ func (s *Server) Promote(ctx context.Context, force bool) (p Promotion, err erro
 		if p.Until, err = s.standby.Finish(); err != nil {
 			return err
 		}
+		// While the place does not answer this is a standby still, and another promotion goes on here.
+		if a := s.config.Archive; a != nil {
+			if err := a.Open(s.dir.Archive()); err != nil {
+				return err
+			}
+		}
 		s.standby.ended.Store(true)
 		s.standby.nats.Close()
-		if a := s.config.Archive; a != nil {
-			return a.Open(s.dir.Archive())
-		}
 		return nil
 	})
 	p.Seconds = time.Since(began).Seconds()
@@ -239,6 +215,15 @@ func (s *Server) StandbyStatus() (status archive.Status, err error) {
 		return status, ErrNotStandby
 	}
 	return s.standby.Status(), nil
+}
+
+// ArchiveSent returns how far the archive of the server is; ok is false without one, and on a standby.
+func (s *Server) ArchiveSent() (sent archive.Sent, ok bool) {
+	a := s.archive()
+	if a == nil {
+		return sent, false
+	}
+	return a.Sent()
 }
 
 // stopStandby ends following. The files may be closed then.

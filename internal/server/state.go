@@ -31,6 +31,9 @@ var (
 	ErrClustered = errors.New("this server is a node of a cluster: its data folder alone is not the cluster's state")
 	// ErrStandby: the files are those of another server's archive.
 	ErrStandby = errors.New("this server is a standby: its state is that of another server")
+	// ErrTiered: content is in an object store.
+	ErrTiered = errors.New("content of this server is in an object store (content-tier), which a snapshot of the data " +
+		"folder would not have: use lazuli backup")
 	// ErrBusy: requests did not end within the wait for them.
 	ErrBusy = errBusy
 )
@@ -192,6 +195,9 @@ func (s *Server) closed(ctx context.Context, change func(*datadir.Dir) error) er
 	}
 	if s.dir.Temporary() {
 		return datadir.ErrTemporary
+	}
+	if s.config.Tier != nil {
+		return ErrTiered
 	}
 	s.exchange.Lock()
 	defer s.exchange.Unlock()

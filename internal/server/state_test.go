@@ -61,6 +61,14 @@ func made(t *testing.T, err error) {
 	}
 }
 
+// madeBy is made for a call whose answer is not used.
+func madeBy[V any](_ V, err error) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		made(t, err)
+	}
+}
+
 // fill makes a container, a queue and a table of a name.
 func (x *tenant) fill(t *testing.T, name string) {
 	t.Helper()
@@ -80,7 +88,7 @@ func (x *tenant) fill(t *testing.T, name string) {
 }
 
 // has lists the services in which there is something of a name: "bqt".
-func (x *tenant) has(t *testing.T, name string) (found string) {
+func (x *tenant) has(t testing.TB, name string) (found string) {
 	t.Helper()
 	ctx := t.Context()
 	look := func(letter string, err error) {

@@ -38,6 +38,16 @@ var (
 	compactions  = prometheus.NewDesc("lazuli_compactions_total", "Compactions of blob content.", nil, nil)
 	compactBytes = prometheus.NewDesc("lazuli_compaction_bytes_total",
 		"Bytes that compactions freed, and that they copied for that.", []string{"result"}, nil)
+	tierBytes = prometheus.NewDesc("lazuli_content_tier_bytes",
+		"Bytes of content with a tier: local (in files of the data folder), chunks (parts that were fetched), waiting "+
+			"(those of local that are not in the tier yet), remote (in the tier alone).", []string{"where"}, nil)
+	tierTraffic = prometheus.NewDesc("lazuli_content_tier_traffic_bytes_total",
+		"Bytes that were copied to the tier, and that were fetched for readers.", []string{"direction"}, nil)
+	tierCalls = prometheus.NewDesc("lazuli_content_tier_operations_total",
+		"Extents copied, fetches, chunks that were found in the cache (hits), calls that failed, and objects removed.",
+		[]string{"operation"}, nil)
+	tierFailing = prometheus.NewDesc("lazuli_content_tier_failing",
+		"1 while content cannot be copied to the tier, or it does not answer.", nil, nil)
 	queueDepth = prometheus.NewDesc("lazuli_queue_messages", "Messages of a queue, visible and hidden.",
 		[]string{"account", "queue"}, nil)
 	queueAge = prometheus.NewDesc("lazuli_queue_oldest_age_seconds",
@@ -75,6 +85,7 @@ type queueFigures struct {
 // Describe implements prometheus.Collector.
 func (c *usageCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{storageBytes, diskFree, commitGroups, commitWrites, compactions, compactBytes,
+		tierBytes, tierTraffic, tierCalls, tierFailing,
 		queueDepth, queueAge, queuesHidden,
 		eventsDelivered, eventsFailed, eventsPending, eventsAge} {
 		ch <- d
@@ -126,6 +137,24 @@ func (o *services) collectUsage(gauge func(*prometheus.Desc, float64, ...string)
 	count(compactions, blobs.Compactions)
 	count(compactBytes, blobs.Freed, "freed")
 	count(compactBytes, blobs.Moved, "copied")
+	if t := blobs.Tier; t != nil {
+		gauge(tierBytes, float64(t.Local), "local")
+		gauge(tierBytes, float64(t.Chunks), "chunks")
+		gauge(tierBytes, float64(t.Waiting), "waiting")
+		gauge(tierBytes, float64(t.Remote), "remote")
+		count(tierTraffic, t.CopiedBytes, "copied")
+		count(tierTraffic, t.FetchedBytes, "fetched")
+		count(tierCalls, t.Copied, "copy")
+		count(tierCalls, t.Fetched, "fetch")
+		count(tierCalls, t.Hits, "hit")
+		count(tierCalls, t.Failures, "failure")
+		count(tierCalls, t.Removed, "remove")
+		failing := 0.
+		if t.Failing != "" {
+			failing = 1
+		}
+		gauge(tierFailing, failing)
+	}
 }
 
 func (c *usageCollector) collectQueues(gauge func(*prometheus.Desc, float64, ...string)) {
@@ -160,7 +189,11 @@ func (c *usageCollector) renew() {
 	}
 	for _, account := range c.s.config.Accounts.Names() {
 		// Of thousands of accounts most have no queue, and a look costs less than a request.
-		if has, err := open.of(wire.Queue, account).queues.HasQueues(account); err == nil && !has {
+		of := open.of(wire.Queue, account)
+		if of == nil { // the nodes that have them say how long they are
+			continue
+		}
+		if has, err := of.queues.HasQueues(account); err == nil && !has {
 			continue
 		}
 		client, err := azqueue.NewServiceClientWithNoCredential(c.s.InProcessURL(wire.Queue, account), options)

@@ -358,18 +358,16 @@ func TestContinueAsNewCleansUp(t *testing.T) {
 	start(t, c, "again", hub.StartOptions{InstanceID: "i", Input: "3"})
 	want := []string{"TestInstances", "TestHistory", "TestHistory", "TestHistory"} // two events and the sentinel
 	var got []string
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		i, err := c.Get(t.Context(), "i")
-		if err != nil {
-			t.Fatal(err)
+	defer func() {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("rows and blobs (-want +got):\n%s", diff)
 		}
-		if got = h.rowsOf("i"); i.Input == "0" && cmp.Equal(got, want) {
-			break
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows and blobs (-want +got):\n%s", diff)
-	}
+	}()
+	eventually(t, func() bool {
+		i := check.Must(c.Get(t.Context(), "i"))(t)
+		got = h.rowsOf("i")
+		return i.Input == "0" && cmp.Equal(got, want)
+	})
 	if err := c.RaiseEvent(t.Context(), "i", "end", ""); err != nil {
 		t.Fatal(err)
 	}

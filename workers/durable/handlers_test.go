@@ -247,7 +247,7 @@ func TestStopDoesNotFailActivities(t *testing.T) {
 	account := lazulitest.Start(t).Account(t)
 	const twice durable.Workflow[string, string] = "twice"
 	newApp := func(activity func(ctx context.Context, in string) (string, error)) (*workers.App, *durable.Engine) {
-		engine := durable.NewEngine(durable.Options{Visibility: time.Second, LeaseDuration: 15 * time.Second})
+		engine := durable.NewEngine(durable.Options{Visibility: 10 * time.Second, LeaseDuration: 15 * time.Second})
 		app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
 		workers.Activity(app, "work", activity)
 		durable.Register(app, twice, func(ctx *durable.Context, in string) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,6 +69,76 @@ func TestResultsThatWaitBecomeMessages(t *testing.T) {
 		t.Errorf("the activities ran %v times", ran)
 	}
 	h.drained()
+}
+
+// slowPayloads is a transport that holds the first write of a payload until it is let go.
+type slowPayloads struct {
+	next             *http.Client
+	writing, written chan struct{} // closed when the first payload is to be written, and when it is
+	letGo            chan struct{}
+	began            atomic.Bool
+}
+
+// Do implements policy.Transporter.
+func (s *slowPayloads) Do(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/test-largemessages/") ||
+		s.began.Swap(true) {
+		return s.next.Do(r)
+	}
+	close(s.writing)
+	<-s.letGo
+	defer close(s.written)
+	return s.next.Do(r)
+}
+
+// A large result that becomes a message while its workflow continues as new leaves no payload of the execution before,
+// whether the payload is written before the rows of that execution are deleted, or after.
+func TestResultOfAnEarlierExecutionLeavesNoPayload(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("written after the cleanup %v", after), func(t *testing.T) {
+			t.Parallel()
+			lazuli := lazulitest.Start(t)
+			h := newHub(t, lazuli, nil)
+			s := &slowPayloads{next: lazuli.Client(), writing: make(chan struct{}), written: make(chan struct{}),
+				letGo: make(chan struct{})}
+			storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(s))
+			check.OK(t, err)
+			h.options.Storage = storage
+			goOn := make(chan struct{})
+			c := h.run(registry(t, workflows{"again": func(ctx *durable.Context) (any, error) {
+				var n int
+				if err := ctx.GetInput(&n); err != nil || n == 0 {
+					return nil, errors.Join(err, ctx.WaitForSingleEvent("end", -1).Await(nil))
+				}
+				if err := ctx.CallActivity("large").Await(nil); err != nil {
+					return nil, err
+				}
+				<-goOn // The workflow has the result, which becomes a message meanwhile.
+				ctx.ContinueAsNew(0)
+				return nil, nil
+			}}, activities{"large": func(activityContext) (any, error) { return strings.Repeat("z", 50_000), nil }}))
+			start(t, c, "again", hub.StartOptions{InstanceID: "i", Input: "1"})
+			<-s.writing
+			want := []string{"TestInstances", "TestHistory", "TestHistory", "TestHistory"} // two events and the sentinel
+			continued := func() bool {
+				return check.Must(c.Get(t.Context(), "i"))(t).Input == "0" && slices.Equal(h.rowsOf("i"), want)
+			}
+			if after {
+				close(goOn)
+				check.Eventually(t, continued, "the execution before is deleted")
+				close(s.letGo)
+				<-s.written
+			} else {
+				close(s.letGo)
+				<-s.written
+				check.Eventually(t, func() bool { return h.waiting() > 0 }, "the result is a message")
+				close(goOn)
+			}
+			check.Eventually(t, func() bool { return h.waiting() == 0 && continued() },
+				"nothing is left of the execution before")
+		})
+	}
 }
 
 // cut is a transport that loses its connection.

@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -15,15 +16,18 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
+// traced has the spans of this process. What makes spans asks for the provider once, and the first one stays its own.
+var traced = sync.OnceValues(func() (*tracetest.InMemoryExporter, *sdktrace.TracerProvider) {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	otel.SetTracerProvider(provider)
+	return exporter, provider
+})
+
 // The client's request, the workflow, its activity, timer and sub-orchestration are one trace, though three processes
 // make the spans.
 func TestWorkflowIsOneTrace(t *testing.T) {
-	exporter := tracetest.NewInMemoryExporter()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
-	before := otel.GetTracerProvider()
-	otel.SetTracerProvider(provider)
-	defer otel.SetTracerProvider(before)
-
+	exporter, provider := traced()
 	h := newHub(t, lazulitest.Start(t), nil)
 	inActivity := make(chan trace.SpanContext, 1)
 	parent := workflows{"parent": func(ctx *durable.Context) (any, error) {

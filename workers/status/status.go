@@ -4,6 +4,7 @@ package status
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
@@ -21,6 +22,22 @@ func (e LastError) MarshalJSON() ([]byte, error) {
 		At  time.Time
 		Err string
 	}{e.At, sdkerr.Text(e.Err)})
+}
+
+// PanicError is the error of a handler that panicked.
+type PanicError struct {
+	Value any
+	// Stack is the stack of the goroutine that panicked.
+	Stack []byte
+}
+
+// Error implements error.
+func (e *PanicError) Error() string { return fmt.Sprintf("workers: the handler panicked: %v", e.Value) }
+
+// Unwrap returns the value of the panic if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
 }
 
 // Running describes a running call.

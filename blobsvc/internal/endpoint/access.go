@@ -8,9 +8,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/state/blob/posix"
 )
 
-// Hierarchical reports whether the account has a hierarchical namespace.
-func (s *Storage) Hierarchical(account string) bool { return s.Accounts.Blob(account).Hierarchical }
-
 // IsTree reports whether the container of the request is a tree: those that the system writes are not.
 func (c *Call) IsTree() bool {
 	return c.Hierarchical(c.Account) && !state.IsSystem(c.Container)
@@ -79,19 +76,6 @@ func (c *Call) HoldsTags() error {
 
 // OfTags is the permission for tags.
 var OfTags = auth.Need{On: auth.OnObject, All: "t"}
-
-// Policy returns the settings of an account that writes depend on.
-func (s *Storage) Policy(account string) state.Policy {
-	set, retention := s.Accounts.Blob(account), s.Properties.Of(account).DeleteRetention
-	p := state.Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes,
-		Immutability:  set.Immutability,
-		ContainerDays: int64(set.ContainerDays), Hierarchical: set.Hierarchical,
-		PermanentDelete: retention.AllowPermanentDelete}
-	if retention.Enabled {
-		p.RetentionDays = int64(retention.Days)
-	}
-	return p
-}
 
 // OfWrites is the permission to overwrite a blob. Create permission does not allow it.
 var OfWrites = auth.Need{On: auth.OnObject, Any: "w"}

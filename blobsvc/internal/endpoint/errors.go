@@ -26,6 +26,9 @@ var (
 	// a server that lost its archive while it wrote.
 	errNoMajority = wire.ErrServerBusy.WithMessage(
 		"This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
+	// errAway: content is only in the tier, which does not answer; clients try again.
+	errAway = wire.ErrServerBusy.WithMessage(
+		"The object store that has the content of the blob does not answer. Please retry your request.")
 	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage(
 		"The write could not be confirmed. The operation may or may not have been completed.")
 	// ErrInvalidOperation: the operation is not allowed on this state or kind of resource.
@@ -49,6 +52,7 @@ var azureErrors = wire.Answers{
 	// The store and the content.
 	store.ErrUnavailable:  errNoMajority,
 	extent.ErrUnavailable: errNoMajority,
+	extent.ErrAway:        errAway,
 	store.ErrNodeDisk:     wire.ErrDisk,
 	store.ErrUnknown:      errUnknownOutcome,
 	store.ErrReadOnly:     wire.ErrWriteToSecondary,

@@ -1,10 +1,7 @@
 package endpoint
 
 import (
-	"strconv"
 	"strings"
-
-	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -92,16 +89,6 @@ func ParseTagCondition(header, s string) (*state.TagQuery, error) {
 	return q, nil
 }
 
-// ParseGUID returns the canonical form of a GUID: 32 digits, with hyphens or without, in braces or not. Package uuid
-// alone accepts any two characters in place of the braces.
-func ParseGUID(s string) (string, bool) {
-	id, err := uuid.Parse(s)
-	if err != nil || len(s) == 38 && (s[0] != '{' || s[37] != '}') {
-		return "", false
-	}
-	return id.String(), true
-}
-
 // LeaseID reads a header with a lease ID, a GUID in any of its usual forms.
 func (c *Call) LeaseID(header string) (string, error) {
 	s := c.Header(header)
@@ -113,15 +100,6 @@ func (c *Call) LeaseID(header string) (string, error) {
 		return "", wire.InvalidHeader(header, s)
 	}
 	return id, nil
-}
-
-// ParseOffset reads a decimal number without a sign.
-func ParseOffset(s string) (int64, bool) {
-	if s == "" || s[0] < '0' || s[0] > '9' {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
 }
 
 // EffectiveVersion returns the version of the request. Without x-ms-version it is the latest.
@@ -196,27 +174,6 @@ func (c *Call) RangeHeader() string {
 		return s
 	}
 	return c.Header("Range")
-}
-
-// ParseRange reads bytes=start-end or bytes=start-. Azure knows neither suffix ranges nor several in one header.
-func ParseRange(s string) (r state.Range, ok bool) {
-	s, ok = strings.CutPrefix(s, "bytes=")
-	if !ok {
-		return r, false
-	}
-	first, last, ok := strings.Cut(s, "-")
-	if !ok {
-		return r, false
-	}
-	if r.Start, ok = ParseOffset(first); !ok {
-		return r, false
-	}
-	if last == "" {
-		r.End = state.OpenEnd
-		return r, true
-	}
-	r.End, ok = ParseOffset(last)
-	return r, ok && r.End >= r.Start
 }
 
 // Service versions at which the Blob service's behaviour changes. Package wire has the versions that affect several

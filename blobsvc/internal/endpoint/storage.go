@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
@@ -19,22 +18,40 @@ type Storage struct {
 	Wake func()
 }
 
-// Config completes the configuration of an endpoint by what both have in common: who may do what, the errors, and the
-// XML answers to them. The caller sets Operations, Resolve and Common, and may replace Render and Before.
-func Config[S any](s S, storage *Storage) frontend.Config[S, *Call] {
-	return frontend.Config[S, *Call]{
-		Service: wire.Blob,
-		State:   s,
-		Render:  wire.RenderXML,
-		Admit:   func(_ S, c *Call, id auth.Identity, need auth.Need) error { return c.AdmitCaller(id, need) },
-		Policy:  func(_ S, c *Call, id string) (auth.Policy, bool, error) { return c.StoredPolicy(id) },
-		Before:  func(_ S, r *wire.Request) { storage.Before(r) },
-		Errors:  AzureError,
-		Lists:   func(_ S, c *Call, id auth.Identity, need auth.Need) bool { return c.LeftToLists(id, need) },
+// Hierarchical reports whether the account has a hierarchical namespace.
+func (s *Storage) Hierarchical(account string) bool { return s.Accounts.Blob(account).Hierarchical }
+
+// Policy returns the settings of an account that writes depend on.
+func (s *Storage) Policy(account string) state.Policy {
+	set, retention := s.Accounts.Blob(account), s.Properties.Of(account).DeleteRetention
+	p := state.Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes,
+		Immutability:  set.Immutability,
+		ContainerDays: int64(set.ContainerDays), Hierarchical: set.Hierarchical,
+		PermanentDelete: retention.AllowPermanentDelete}
+	if retention.Enabled {
+		p.RetentionDays = int64(retention.Days)
+	}
+	return p
+}
+
+// Before sets CORS headers, and the version of a request that has none: the version of its batch, or the default.
+func (s *Storage) Before(r *wire.Request) {
+	batched(r)
+	p := s.Properties.Of(r.Account)
+	s.Properties.SetCORS(r)
+	if r.Version == 0 && p.DefaultVersion != "" {
+		r.Version, _ = wire.ParseVersion(p.DefaultVersion)
 	}
 }
 
-// Both returns the handler, in an endpoint's table, of an operation that both endpoints have.
-func Both[S any](do func(*Call) error) func(S, *Call) error {
-	return func(_ S, c *Call) error { return do(c) }
+// batched gives a request of a batch the version of the batch.
+func batched(r *wire.Request) {
+	if outer, ok := r.HTTP.Context().Value(BatchVersion{}).(*wire.Request); ok && r.VersionHeader == "" {
+		r.Version, r.VersionHeader = outer.Version, outer.VersionHeader
+		r.Set("x-ms-version", r.VersionHeader)
+	}
 }
+
+// BatchVersion is the key under which the context of a batch's request has the version of the batch: the requests
+// themselves name none.
+type BatchVersion struct{}

@@ -8,32 +8,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 )
 
-// Source is the second path of a request, as it was checked.
-type Source struct {
-	// Call is a request for the path by the caller who may use it: the caller of the request, or that of a token of the
-	// path's own. Nil is a path of another service.
-	*Call
-	// Elsewhere is set for a blob of this server that another shard has.
-	Elsewhere bool
-	// Query is what followed the path in the header.
-	Query string
-	// Refused, if set, makes the answer to a caller who may not use the path of an error.
-	Refused func(error) error
-}
-
-// touched are what the operation of a call does beyond its need, and what of it the caller may do.
-type touched struct {
-	declared []frontend.Touch
-	sources  map[string]Source // by header
-	grants   map[deedOn]tree.Grant
-}
-
-// deedOn is a deed on the path of the URL, or on the one that a header names.
-type deedOn struct {
-	deed   frontend.Deed
-	header string
-}
-
 // Touch checks the touches of the operation that the request makes. source resolves and authenticates the path that a
 // header names, once.
 func (c *Call) Touch(touches []frontend.Touch, source func(t *frontend.Touch) (Source, error)) error {

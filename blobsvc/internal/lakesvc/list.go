@@ -171,11 +171,12 @@ type pathPrefix struct {
 	from, to int
 }
 
-// member writes a member, unless value is empty. The item goes on with a comma.
-func (w *pathWriter) member(name, value string) {
-	if value != "" {
-		w.b = append(query.AppendJSON(append(w.b, name...), value), ',')
+// appendMember appends a member, unless value is empty. The item goes on with a comma.
+func appendMember(out []byte, name, value string) []byte {
+	if value == "" {
+		return out
 	}
+	return append(query.AppendJSON(append(out, name...), value), ',')
 }
 
 // write writes an item, and a comma behind it. The item that reaches the size of an answer is the last of its page.
@@ -197,51 +198,49 @@ func (w *pathWriter) item(item *listing.Item) {
 		return
 	}
 	b, version := item.Blob, w.c.EffectiveVersion()
-	w.raw("{")
+	// A local slice, stored once: each store to the heap costs a write barrier while garbage is collected.
+	out := append(w.b, '{')
 	if version >= endpoint.V20201206 { // only a scope of its own (recorded)
-		w.member(`"EncryptionScope":`, b.Encryption.Scope)
+		out = appendMember(out, `"EncryptionScope":`, b.Encryption.Scope)
 	}
 	if sum := b.Encryption.KeySHA256; sum != "" {
-		w.member(`"CustomerProvidedKeySha256":`, base64.StdEncoding.EncodeToString([]byte(sum)))
+		out = appendMember(out, `"CustomerProvidedKeySha256":`, base64.StdEncoding.EncodeToString([]byte(sum)))
 	}
 	n := b.Node
 	// The first version leaves out the length of a directory that was created because something in it was (recorded;
 	// clients of later ones cannot read an item without it).
 	if n == nil || !n.Implicit || !n.Directory || version > endpoint.V20190202 {
-		w.b = append(strconv.AppendInt(append(w.b, `"contentLength":"`...), b.Length, 10), `",`...)
+		out = append(strconv.AppendInt(append(out, `"contentLength":"`...), b.Length, 10), `",`...)
 	}
 	if version >= endpoint.V20200210 {
-		w.b = append(strconv.AppendInt(append(w.b, `"creationTime":"`...), b.Created.FileTime(), 10), `",`...)
+		out = append(strconv.AppendInt(append(out, `"creationTime":"`...), b.Created.FileTime(), 10), `",`...)
 	}
 	if n != nil {
-		w.member(`"EncryptionContext":`, n.Context)
+		out = appendMember(out, `"EncryptionContext":`, n.Context)
 	}
-	w.b = append(b.Changed.AppendHexETag(append(w.b, `"etag":"`...)), `",`...)
+	out = append(b.Changed.AppendHexETag(append(out, `"etag":"`...)), `",`...)
 	switch {
 	case b.Expires != 0 && version >= endpoint.V20200210:
-		w.b = append(strconv.AppendInt(append(w.b, `"expiryTime":"`...), b.Expires.FileTime(), 10), `",`...)
+		out = append(strconv.AppendInt(append(out, `"expiryTime":"`...), b.Expires.FileTime(), 10), `",`...)
 	case version >= endpoint.V20201002: // recorded of files and directories
-		w.raw(`"expiryTime":"0",`)
+		out = append(out, `"expiryTime":"0",`...)
 	}
-	if n != nil {
-		if n.Group != "" {
-			w.b = append(w.group.appendTo(append(w.b, `"group":`...), w.c, n.Group), ',')
-		}
+	if n != nil && n.Group != "" {
+		out = append(w.group.appendTo(append(out, `"group":`...), w.c, n.Group), ',')
 	}
 	if b.IsDirectory() || endpoint.HasFolderMark(b.Metadata) {
-		w.raw(`"isDirectory":"true",`)
+		out = append(out, `"isDirectory":"true",`...)
 	}
 	if second := b.Changed - b.Changed%ticks.Second; w.modified == nil || w.second != second {
 		w.second = second
 		w.modified = append(b.Changed.AppendRFC1123(append(w.modified[:0], `"lastModified":"`...)), `","name":`...)
 	}
-	w.b = append(w.b, w.modified...)
-	w.b = query.AppendJSON(w.b, item.Name)
+	out = query.AppendJSON(append(out, w.modified...), item.Name)
 	if n != nil {
-		w.b = w.owner.appendTo(append(w.b, `,"owner":`...), w.c, n.Owner)
-		w.b = append(n.Access.AppendPermissions(append(w.b, `,"permissions":"`...)), '"')
+		out = w.owner.appendTo(append(out, `,"owner":`...), w.c, n.Owner)
+		out = append(n.Access.AppendPermissions(append(out, `,"permissions":"`...)), '"')
 	}
-	w.raw("},")
+	w.b = append(out, "},"...)
 }
 
 // without removes the items of the prefixes that drop names.

@@ -62,3 +62,11 @@ var errTooManyColumns = &recordError{name: "TooManyColumns",
 func parseError(at int64, format string, args ...any) *recordError {
 	return &recordError{fatal: true, name: "ParseError", description: fmt.Sprintf(format, args...), at: at}
 }
+
+// errSyntax is Azure's error for a syntax error.
+var errSyntax = refuse("Syntax error!")
+
+// invalidNode returns the error for an element with an invalid value.
+func invalidNode(name, value string) error {
+	return &Error{CodeValue, "The value " + value + " of " + name + " is invalid."}
+}

@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// record is one record of the content, or one row of it.
-type record interface {
-	// field returns the value of f. Errors: errColumn.
-	field(f *field) (value, error)
-	// all calls fn with each column and its name, in order; the name may be "".
-	// Errors: errTooManyColumns.
-	all(fn func(name []byte, v value)) error
-}
-
 // expression computes a value from a record. Its errors are recordErrors. An absent operand gives an absent result, and
 // a condition that depends on one is unknown, which is null.
 type expression interface {
@@ -361,4 +352,13 @@ func (e *cast) eval(r *row) (value, error) {
 		return v, err
 	}
 	return v.cast(e.to)
+}
+
+// argument evaluates an argument and spends the work of reading it once.
+func (r *row) argument(e expression) (value, error) {
+	v, err := e.eval(r)
+	if err == nil {
+		err = r.Spend(1 + len(v.b))
+	}
+	return v, err
 }

@@ -28,15 +28,6 @@ var functions = map[string]function{
 	"UTCNOW":           {0, 0, nil}, // the parser replaces it by a constant: it has one value in a statement
 }
 
-// argument evaluates an argument and spends the work of reading it once.
-func (r *row) argument(e expression) (value, error) {
-	v, err := e.eval(r)
-	if err == nil {
-		err = r.Spend(1 + len(v.b))
-	}
-	return v, err
-}
-
 func charLength(a []expression) expression { return &length{a[0]} }
 
 type length struct{ of expression }

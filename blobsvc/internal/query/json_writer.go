@@ -3,7 +3,6 @@ package query
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -18,9 +17,6 @@ type jsonWriter struct {
 	n    int
 	next func(name []byte, v value)
 }
-
-// ordinalName returns the name of an unnamed column: _n, counted from 1.
-func ordinalName(n int) []byte { return strconv.AppendInt([]byte{'_'}, int64(n), 10) }
 
 func (w *jsonWriter) begin(out []byte, names []string) []byte {
 	for _, n := range names {

@@ -15,9 +15,6 @@ type parser struct {
 	st     *statement
 }
 
-// errSyntax is Azure's error for a syntax error.
-var errSyntax = refuse("Syntax error!")
-
 // parse reads one statement; now is the time of the request.
 func parse(sql string, now time.Time) (*statement, error) {
 	tokens, err := tokenize(sql)

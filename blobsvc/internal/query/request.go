@@ -102,11 +102,6 @@ func ParseRequest(body []byte, now time.Time) (*Request, error) {
 	return r, nil
 }
 
-// invalidNode returns the error for an element with an invalid value.
-func invalidNode(name, value string) error {
-	return &Error{CodeValue, "The value " + value + " of " + name + " is invalid."}
-}
-
 // input parses the content's format; nil means delimited text with the default settings.
 func (x *formatXML) input() (in input, err error) {
 	in = input{format: delimitedFormat, separator: "\n", delimited: Delimited{Column: ",", Record: "\n", Quote: '"'}}

@@ -47,12 +47,6 @@ type Query struct {
 	whole  bool // the content was read to its end
 }
 
-// row is the current record, as expressions see it.
-type row struct {
-	record
-	*budget.Work
-}
-
 const (
 	// flushSize is the size in bytes at which output is sent.
 	flushSize = 64 << 10
@@ -180,30 +174,6 @@ func (q *Query) fatal(bad *recordError) (err error) {
 		}
 	}
 	return q.frames.error(bad)
-}
-
-// names are the result's columns; nil for the columns of the records.
-func (st *statement) names() []string {
-	switch {
-	case st.star:
-		return nil
-	case st.aggregate != nil:
-		return []string{orOrdinal(st.aggregate.name, 1)}
-	case st.split > 0:
-		return []string{"_1"}
-	}
-	names := make([]string, len(st.columns))
-	for i, c := range st.columns {
-		names[i] = orOrdinal(c.name, i+1)
-	}
-	return names
-}
-
-func orOrdinal(name string, n int) string {
-	if name == "" {
-		return string(ordinalName(n))
-	}
-	return name
 }
 
 // scan runs the statement over all records. The error is a fatal recordError, or an error of reading or writing.

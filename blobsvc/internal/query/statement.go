@@ -1,5 +1,7 @@
 package query
 
+import "strconv"
+
 // statement is one parsed SELECT.
 type statement struct {
 	// star is SELECT *; otherwise columns, or one aggregate, or split are set.
@@ -22,15 +24,6 @@ type column struct {
 	name string
 }
 
-// step is one step of a path in JSON: a member, an element, or all elements.
-type step struct {
-	name  string
-	exact bool // a quoted name, whose case matters
-	index int  // an element, if name is ""; allElements for [*]
-}
-
-const allElements = -1
-
 // Limits of a statement.
 const (
 	maxColumns  = 49       // columns in a SELECT, as documented
@@ -39,3 +32,30 @@ const (
 	minSplit    = 10 << 20 // bytes of a split, as documented
 	maxPathStep = 1 << 20  // index of an element in a path
 )
+
+// ordinalName returns the name of an unnamed column: _n, counted from 1.
+func ordinalName(n int) []byte { return strconv.AppendInt([]byte{'_'}, int64(n), 10) }
+
+// names are the result's columns; nil for the columns of the records.
+func (st *statement) names() []string {
+	switch {
+	case st.star:
+		return nil
+	case st.aggregate != nil:
+		return []string{orOrdinal(st.aggregate.name, 1)}
+	case st.split > 0:
+		return []string{"_1"}
+	}
+	names := make([]string, len(st.columns))
+	for i, c := range st.columns {
+		names[i] = orOrdinal(c.name, i+1)
+	}
+	return names
+}
+
+func orOrdinal(name string, n int) string {
+	if name == "" {
+		return string(ordinalName(n))
+	}
+	return name
+}

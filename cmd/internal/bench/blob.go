@@ -15,17 +15,9 @@ const (
 	hugeBlob  = 1 << 30
 	blockSize = 8 << 20
 	listPage  = 5000 // the most names that the protocol allows in one page
-	listTotal = 10000
 	// largeConns caps the connections of the 64 MiB workloads: their sum is limited by copying, not by waiting.
 	largeConns = 4
 )
-
-// blobSet is a container with the blobs that workloads read.
-type blobSet struct {
-	container string
-	small     int // blobs named b000000… of smallBlob bytes
-	large     int // blobs named large0… of largeBlob bytes
-}
 
 func blobWorkloads() []*Workload {
 	// At least one blob, or a reader without preload would have nothing to read.

@@ -215,3 +215,6 @@ func errorLabel(err error) string {
 	}
 	return err.Error()
 }
+
+// errDone ends a worker's slice early: there is nothing left to do.
+var errDone = errors.New("nothing left to do in this slice")

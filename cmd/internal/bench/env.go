@@ -2,16 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// errDone ends a worker's slice early: there is nothing left to do.
-var errDone = errors.New("nothing left to do in this slice")
 
 // env is the state that the workloads of one run share for one target: connections, names, and loaded data sets.
 type env struct {
@@ -130,4 +126,24 @@ func (e *env) close(remove bool) {
 	for _, c := range e.conns {
 		c.Close()
 	}
+}
+
+// blobSet is a container with the blobs that workloads read.
+type blobSet struct {
+	container string
+	small     int // blobs named b000000… of smallBlob bytes
+	large     int // blobs named large0… of largeBlob bytes
+}
+
+// messageSet is a queue held at a given depth.
+type messageSet struct {
+	queue string
+	// taken counts the messages deleted since the depth was last restored.
+	taken atomic.Int64
+}
+
+// entitySet is a table with n preloaded entities in partitions of partitionRows.
+type entitySet struct {
+	table string
+	n     int
 }

@@ -93,9 +93,6 @@ func startCluster(ctx context.Context, cfg Config, nodes int) (*Target, func(), 
 	return &Target{Name: "cluster", Stack: stack, PID: first.Pid()}, func() { c.Close(); os.RemoveAll(dir) }, err
 }
 
-// sampleHeader of a request names the recorded answer that the floor gives to it.
-const sampleHeader = "Bench-Sample"
-
 // maxSamples is the maximum number of responses that a floor server stores: a run records a few for each workload.
 const maxSamples = 256
 

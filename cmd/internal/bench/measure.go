@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -158,3 +159,5 @@ func (m *measurement) totals() (h *Histogram, opsPerSecond float64, errs map[str
 	}
 	return h, rate(h.Count(), busy, len(m.tallies)), maps.Clone(errs)
 }
+
+var errTooMany = errors.New("more errors than allowed")

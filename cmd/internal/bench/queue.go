@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 )
 
 const (
@@ -14,13 +13,6 @@ const (
 	// alsoHeader has the further messages of a request; docs/extensions.md.
 	alsoHeader = "X-Lazuli-Also"
 )
-
-// messageSet is a queue held at a given depth.
-type messageSet struct {
-	queue string
-	// taken counts the messages deleted since the depth was last restored.
-	taken atomic.Int64
-}
 
 func queueWorkloads() []*Workload {
 	// A workload that only takes messages gets its depth back between slices: otherwise a fast target would have a shorter

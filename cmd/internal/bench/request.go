@@ -136,3 +136,6 @@ func appendEscaped(dst, s []byte) []byte {
 	}
 	return dst
 }
+
+// sampleHeader of a request names the recorded answer that the floor gives to it.
+const sampleHeader = "Bench-Sample"

@@ -14,12 +14,6 @@ const (
 	batchSize     = 100     // entities per transaction: the most that the protocol allows
 )
 
-// entitySet is a table with n preloaded entities in partitions of partitionRows.
-type entitySet struct {
-	table string
-	n     int
-}
-
 func tableWorkloads() []*Workload {
 	prepare := func(e *env) error { return e.needEntities(e.preload.Entities) }
 	return []*Workload{{

@@ -11,7 +11,7 @@ import (
 // that change the same log at the same time overtake each other, and repeat their work. Any node can serve any request,
 // so what cannot be passed on is served where it arrived. See package internal/cluster/forward.
 type Forwarder interface {
-	// Elsewhere reports whether the home of a service is another node, which answers.
+	// Elsewhere reports whether the home of a service is another node.
 	Elsewhere(service string) bool
 	// Forward passes a request to the home, which authenticates it, and writes the answer. done is false if it has to be
 	// served here: nothing has been done and sent then. released ends the wait of a request for a change.

@@ -11,8 +11,11 @@ func WithSystem(ctx context.Context) context.Context {
 	return context.WithValue(ctx, systemKey{}, true)
 }
 
+// IsSystem reports whether ctx has the mark of [WithSystem].
+func IsSystem(ctx context.Context) bool { return ctx.Value(systemKey{}) != nil }
+
 // System reports whether the server itself sends the request.
-func (r *Request) System() bool { return r.HTTP.Context().Value(systemKey{}) != nil }
+func (r *Request) System() bool { return IsSystem(r.HTTP.Context()) }
 
 type hereKey struct{}
 

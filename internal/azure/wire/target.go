@@ -48,12 +48,14 @@ func (r *Request) locate(path string, pathStyle bool) error {
 	if err != nil {
 		return err
 	}
-	r.Base = "http://" + r.HTTP.Host
+	scheme := "http://"
 	if r.HTTP.TLS != nil {
-		r.Base = "https://" + r.HTTP.Host
+		scheme = "https://"
 	}
-	if r.ByHost = at.byHost; !at.byHost {
-		r.Base += "/" + at.account
+	if r.ByHost = at.byHost; at.byHost {
+		r.Base = scheme + r.HTTP.Host
+	} else {
+		r.Base = scheme + r.HTTP.Host + "/" + at.account
 	}
 	if r.RawPath = at.path; r.RawPath == "/" {
 		r.RawPath = ""

@@ -24,7 +24,9 @@ import (
 type exchange struct {
 	key  string
 	home string
-	in   chan reply
+	// elsewhere returns the node that can serve what the home, which is silent, has not answered; "" before that.
+	elsewhere func() string
+	in        chan reply
 }
 
 // reply is a message of the home, or of the server.
@@ -54,13 +56,19 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, service stri
 	if node == "" {
 		return false, nil
 	}
-	h := f.homes[f.config.Services[service].Log]
+	log := f.config.Services[service].Log
+	h := f.homes[log]
+	if f.isSilent(node) {
+		h.outcomes[kept].Add(1)
+		return false, nil
+	}
 	body, whole := bodyOf(r)
 	if !whole {
 		h.outcomes[kept].Add(1)
 		return false, nil
 	}
-	err = f.exchange(w, r, node, outgoing{content: body}, service, released)
+	elsewhere := func() string { return f.HomeOf(log) }
+	err = f.exchange(w, r, node, outgoing{content: body}, service, elsewhere, released)
 	switch {
 	case errors.Is(err, errNotTaken):
 		h.outcomes[kept].Add(1)
@@ -159,8 +167,8 @@ func (b clientBody) Read(p []byte) (n int, err error) {
 
 // exchange sends a request and writes the answer.
 func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string, body outgoing, service string,
-	released <-chan struct{}) error {
-	e := &exchange{key: f.inbox + strconv.FormatUint(f.last.Add(1), 36), home: node,
+	elsewhere func() string, released <-chan struct{}) error {
+	e := &exchange{key: f.inbox + strconv.FormatUint(f.last.Add(1), 36), home: node, elsewhere: elsewhere,
 		in: make(chan reply, window+uploadWindow+8)}
 	f.mu.Lock()
 	f.sent[e.key] = e
@@ -173,6 +181,9 @@ func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string
 	var flags byte
 	if body.stream != nil {
 		flags = flagStream
+	}
+	if f.config.System != nil && f.config.System(r.Context()) {
+		flags |= flagSystem
 	}
 	buf := messages.Get().(*[]byte)
 	*buf = append(appendRequest((*buf)[:0], service, r, flags), body.content...)
@@ -191,6 +202,7 @@ func (f *Forwarder) receive(ctx context.Context, w http.ResponseWriter, e *excha
 	got := receiver{body: body}
 	quiet := time.NewTimer(f.config.probe)
 	defer quiet.Stop()
+	var looks <-chan time.Time // whether another node can serve the request, once this one is suspected
 	for asked := 0; ; {
 		// What the home has said comes first: it may have answered without the rest of the body.
 		if body.wanted > 0 && !body.ended && len(e.in) == 0 {
@@ -217,6 +229,7 @@ func (f *Forwarder) receive(ctx context.Context, w http.ResponseWriter, e *excha
 			// Silence is no proof: the request may take long. The home says whether it is still at work.
 			if asked++; asked > 1 {
 				f.suspect(e.home)
+				looks = time.After(f.config.probe / 5)
 			}
 			if asked > patience {
 				return got.lost("it does not answer")
@@ -226,6 +239,15 @@ func (f *Forwarder) receive(ctx context.Context, w http.ResponseWriter, e *excha
 				return got.lost(err.Error())
 			}
 			quiet.Reset(f.config.probe)
+		case <-looks:
+			// The others have elected another leader, since they have not heard from this one for longer than this node. Its
+			// client's next request can be served now, and the outcome of this one will not become known.
+			if now := e.elsewhere(); asked > 1 && now != "" && now != e.home {
+				return got.lost("it does not answer, and " + now + " can serve the request")
+			}
+			if asked > 1 {
+				looks = time.After(f.config.probe / 5)
+			}
 		case <-released:
 			released = nil
 			f.control(e, kindEnd) // the answer is that of a wait that has ended

@@ -31,6 +31,10 @@ type Config struct {
 	Leader func(ctx context.Context, log string) (string, error)
 	// Mark marks the context of a request of another node: it is served here. It is passed on once.
 	Mark func(context.Context) context.Context
+	// System reports whether a request with the context is one of the server itself, and AsSystem makes it one again at
+	// the node that it is passed on to. Where they are nil, all requests are passed on as those of clients.
+	System   func(context.Context) bool
+	AsSystem func(context.Context) context.Context
 	// Refuses reports that this node does not want to serve requests of other nodes. Nil means never.
 	Refuses func() bool
 	// Reads reports that this node serves reads, of which front-ends send it a share. Nil means always.
@@ -222,13 +226,10 @@ func (f *Forwarder) HomeOf(log string) string {
 	return ""
 }
 
-// home returns the node that gets the requests of a service, "" if that is this one.
+// home returns the node that is the home of a service's log, "" if that is this one or not known.
 func (f *Forwarder) home(service string) string {
 	node := f.HomeOf(f.config.Services[service].Log)
-	if node == "" || node == f.config.Node {
-		return ""
-	}
-	if f.isSilent(node) {
+	if node == f.config.Node {
 		return ""
 	}
 	return node
@@ -241,7 +242,8 @@ func (f *Forwarder) isSilent(node string) bool {
 	return f.silent[node]
 }
 
-// Elsewhere reports whether the home of a service's log is another node, which answers.
+// Elsewhere reports whether the home of a service's log is another node. It may be one that does not answer, to which
+// [Forwarder.Forward] passes nothing on.
 func (f *Forwarder) Elsewhere(service string) bool { return f.home(service) != "" }
 
 // refresh looks the home of a log up.

@@ -68,6 +68,16 @@ func newPair(t *testing.T, h http.HandlerFunc) *pair {
 	return p
 }
 
+// gone waits until the server of f knows that a node, which was closed, has no subscription. What f sends it before is
+// lost, and its outcome unknown.
+func gone(t *testing.T, f *Forwarder, node string) {
+	t.Helper()
+	check.Eventually(t, func() bool {
+		_, err := f.conn.Request(controlSubject(node), control(kindAsk, ""), time.Second)
+		return errors.Is(err, nats.ErrNoResponders)
+	}, "the servers know that %s is closed", node)
+}
+
 // closeHome is for tests that do not close it themselves.
 func (p *pair) closeHome() { p.t.Cleanup(p.home.Close) }
 
@@ -188,6 +198,7 @@ func TestForwardKeeps(t *testing.T) {
 	keeps("a home that refuses", request(http.MethodPost, "body"), "body", nil)
 	p.refuses.Store(false)
 	p.home.Close()
+	gone(t, p.asked, "home")
 	keeps("a home that was stopped", request(http.MethodPost, "body"), "body", nil)
 	if n := served.Load(); n != 0 {
 		t.Errorf("the home has served %d requests", n)
@@ -258,11 +269,51 @@ func TestForwardWaits(t *testing.T) {
 	if !errors.Is(err, store.ErrUnknown) {
 		t.Errorf("a home that does not answer: %v", err)
 	}
-	if p.asked.Elsewhere("table") {
-		t.Error("a node that does not answer gets requests")
+	before := p.asked.Stats()["tables"]
+	done, err = p.asked.Forward(httptest.NewRecorder(), request(http.MethodPost, "x"), "table", nil)
+	if done || err != nil {
+		t.Errorf("a node that does not answer gets requests: %v", err)
+	}
+	if s := p.asked.Stats()["tables"]; s.Kept != before.Kept+1 {
+		t.Errorf("stats %+v, and %+v before a request that was served here", s, before)
 	}
 	answers.Store(true)
-	check.Eventually(t, func() bool { return p.asked.Elsewhere("table") }, "the node gets requests again")
+	check.Eventually(t, func() bool { return !p.asked.isSilent("mute") }, "the node gets requests again")
+}
+
+// A home that does not answer is waited for no longer than until another node has its place: the client's next request
+// goes there.
+func TestForwardLeavesASilentHome(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, func(http.ResponseWriter, *http.Request) {})
+	p.closeHome()
+	mute := p.cluster.Conn(t, 0)
+	var questions atomic.Int64
+	check.Must(mute.Subscribe(requestSubject("mute"), func(*nats.Msg) {}))(t)
+	check.Must(mute.Subscribe(controlSubject("mute"), func(m *nats.Msg) {
+		if !strings.HasSuffix(m.Reply, questionSuffix) {
+			return
+		}
+		questions.Add(1)
+		p.leader.Store(new("home")) // by an election
+	}))(t)
+	check.OK(t, mute.Flush())
+	p.leader.Store(new("mute"))
+	check.Eventually(t, func() bool { return p.asked.HomeOf("tables") == "mute" }, "the home has changed")
+	var done bool
+	var err error
+	check.Eventually(t, func() bool { // before the routes know of the subscription, the request would be served here
+		done, err = p.asked.Forward(httptest.NewRecorder(), request(http.MethodPost, "x"), "table", nil)
+		return done
+	}, "the request is sent")
+	if !errors.Is(err, store.ErrUnknown) {
+		t.Errorf("the outcome is %v, want that it is unknown", err)
+	}
+	if n := questions.Load(); n >= patience {
+		t.Errorf("%d questions before the home was given up", n)
+	}
+	check.Eventually(t, func() bool { return p.asked.HomeOf("tables") == "home" && !p.asked.isSilent("home") },
+		"the new home gets requests")
 }
 
 // FuzzMessages: any message of another node is parsed or refused.
@@ -275,11 +326,11 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte) {
 		defer workbudget.Default.Start(t, len(message))()
 		_, p := parse(message)
-		if service, r, follows, err := p.request(t.Context()); err == nil {
+		if service, r, flags, err := p.request(t.Context()); err == nil {
 			again := appendRequest(nil, service, r, 0)
 			_, p := parse(again)
-			service2, r2, follows2, err := p.request(t.Context())
-			if err != nil || follows2 && !follows || service2 != service || r2.RequestURI != r.RequestURI ||
+			service2, r2, flags2, err := p.request(t.Context())
+			if err != nil || flags2&^flags != 0 || service2 != service || r2.RequestURI != r.RequestURI ||
 				r2.ContentLength != r.ContentLength ||
 				len(r2.Header) > len(r.Header) {
 				t.Errorf("%x is parsed as %+v, and then as %+v", message, r, r2)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -20,14 +19,18 @@ import (
 type FrontConfig struct {
 	// Connect opens a connection to NATS, which the Front closes. Its messages may have up to 1 MiB.
 	Connect func() (*nats.Conn, error)
-	// Nodes are the names of the nodes with data.
+	// Nodes are the names of the nodes with data. A request goes to those of them that have its log.
 	Nodes []string
-	// Logs are the services, by name, with the logs to which they append.
-	Logs map[string]string
+	// Services are the names of the services, and Logs those of the logs to which they append.
+	Services, Logs []string
+	// System is that of [Config].
+	System func(context.Context) bool
 	// Log is for what a person should see; nil means slog.Default().
 	Log *slog.Logger
 
-	probe time.Duration // for tests; 0 is probeEvery
+	// For tests: the time after which a silent node is asked, 0 is probeEvery; and that between two questions what a node
+	// serves, 0 is half of the other one.
+	probe, look time.Duration
 }
 
 // Front passes all requests of its clients to nodes with data: those that may change something to the home of the log,
@@ -35,9 +38,11 @@ type FrontConfig struct {
 type Front struct {
 	f        *Forwarder
 	nodes    []string
+	look     time.Duration
 	turn     atomic.Uint64 // of the node that gets the next read
 	watching sync.WaitGroup
 	cancel   context.CancelFunc
+	logs     []string
 	counts   map[string]*[outcomes]atomic.Uint64 // by service
 
 	known sync.Mutex
@@ -46,13 +51,14 @@ type Front struct {
 
 // NewFront returns a Front that knows of no node before [Front.Open].
 func NewFront(c FrontConfig) *Front {
-	services := map[string]Service{}
-	t := &Front{nodes: c.Nodes, here: map[string]here{}, counts: map[string]*[outcomes]atomic.Uint64{}}
-	for name, log := range c.Logs {
-		services[name] = Service{Log: log}
+	t := &Front{nodes: c.Nodes, logs: c.Logs, here: map[string]here{}, counts: map[string]*[outcomes]atomic.Uint64{}}
+	for _, name := range c.Services {
 		t.counts[name] = new([outcomes]atomic.Uint64)
 	}
-	t.f = New(Config{Connect: c.Connect, Services: services, Log: c.Log, probe: c.probe})
+	t.f = New(Config{Connect: c.Connect, System: c.System, Log: c.Log, probe: c.probe})
+	if t.look = c.look; t.look == 0 {
+		t.look = t.f.config.probe / 2
+	}
 	return t
 }
 
@@ -79,7 +85,7 @@ func (t *Front) Close() {
 
 // watch asks a node what it serves, until ctx ends.
 func (t *Front) watch(ctx context.Context, node string) {
-	tick := time.NewTicker(t.f.config.probe / 2)
+	tick := time.NewTicker(t.look)
 	defer tick.Stop()
 	for silent := 0; ctx.Err() == nil; {
 		m, err := t.f.conn.Request(controlSubject(node), control(kindWhere, ""), 2*t.f.config.probe)
@@ -130,13 +136,14 @@ func (t *Front) Serving() (names []string) {
 }
 
 // nodesFor returns the nodes to which a request may go, the first one first: for one that may change the log, its home
-// is that.
+// is that. A node that does not say what it knows of the log does not have it.
 func (t *Front) nodesFor(log string, changes bool) []string {
 	t.known.Lock()
 	defer t.known.Unlock()
 	var list []string
 	for _, node := range t.nodes {
-		if h := t.here[node]; (h.writes || h.reads && !changes) && !t.f.isSilent(node) {
+		h := t.here[node]
+		if _, has := h.homes[log]; has && (h.writes || h.reads && !changes) && !t.f.isSilent(node) {
 			list = append(list, node)
 		}
 	}
@@ -153,9 +160,12 @@ func (t *Front) nodesFor(log string, changes bool) []string {
 }
 
 // homeOf returns the home of a log, "" if no node knows one. What a node says about itself counts first: the others may
-// have looked before an election. The caller holds the lock.
+// have looked before an election. What a silent one has said last is old. The caller holds the lock.
 func (t *Front) homeOf(log string) (home string) {
 	for _, node := range t.nodes {
+		if t.f.isSilent(node) {
+			continue
+		}
 		switch at := t.here[node].homes[log]; {
 		case at == node:
 			return node
@@ -171,13 +181,11 @@ func (t *Front) Homes() map[string]string {
 	t.known.Lock()
 	defer t.known.Unlock()
 	homes := map[string]string{}
-	for _, log := range t.logs() {
+	for _, log := range t.logs {
 		homes[log] = t.homeOf(log)
 	}
 	return homes
 }
-
-func (t *Front) logs() []string { return slices.Sorted(maps.Keys(t.f.homes)) }
 
 // Errors of [Front.Serve], besides [store.ErrUnknown] and that of the request's context.
 var (
@@ -188,16 +196,16 @@ var (
 	ErrCut = errBroken
 )
 
-// Serve passes a request on and writes the answer. changes means that it may write to the log of its service, or that
-// the home learns first of what it waits for; repeatable that it has no effect, so that it may go to the next node
+// Serve passes a request on and writes the answer. changes means that it may write to the log, or that the log's home
+// learns first of what it waits for; repeatable that it has no effect, so that it may go to the next node
 // when one is lost. released ends the wait of a request for a change; it may be nil.
 //
 // A body of at most [MaxBody] bytes is read before the request is passed on. Of a longer one, or of one whose length is
 // not known, and of one for which the client waits for 100 Continue, a part is read when the node asks for it.
-func (t *Front) Serve(w http.ResponseWriter, r *http.Request, service string, changes, repeatable bool,
+func (t *Front) Serve(w http.ResponseWriter, r *http.Request, service, log string, changes, repeatable bool,
 	released <-chan struct{}) error {
 	count := t.counts[service]
-	err := t.serve(w, r, service, changes, repeatable, released)
+	err := t.serve(w, r, service, log, changes, repeatable, released)
 	switch {
 	case errors.Is(err, ErrNoNode):
 		count[kept].Add(1)
@@ -209,7 +217,7 @@ func (t *Front) Serve(w http.ResponseWriter, r *http.Request, service string, ch
 	return err
 }
 
-func (t *Front) serve(w http.ResponseWriter, r *http.Request, service string, changes, repeatable bool,
+func (t *Front) serve(w http.ResponseWriter, r *http.Request, service, log string, changes, repeatable bool,
 	released <-chan struct{}) error {
 	var body outgoing
 	switch {
@@ -224,8 +232,8 @@ func (t *Front) serve(w http.ResponseWriter, r *http.Request, service string, ch
 		}
 		body.content = content
 	}
-	for _, node := range t.nodesFor(t.f.config.Services[service].Log, changes) {
-		err := t.f.exchange(w, r, node, body, service, released)
+	for _, node := range t.nodesFor(log, changes) {
+		err := t.f.exchange(w, r, node, body, service, func() string { return t.elsewhere(log, repeatable) }, released)
 		switch {
 		// Not taken: no part of the body was asked for, since only a node that has taken a request asks.
 		case errors.Is(err, errNotTaken):
@@ -238,6 +246,20 @@ func (t *Front) serve(w http.ResponseWriter, r *http.Request, service string, ch
 		return err
 	}
 	return ErrNoNode
+}
+
+// elsewhere returns a node to which a request can go after a node has not answered it, "" for none: the next home, or
+// for one without an effect any node that serves it.
+func (t *Front) elsewhere(log string, repeatable bool) string {
+	if repeatable {
+		if list := t.nodesFor(log, false); len(list) > 0 {
+			return list[0]
+		}
+		return ""
+	}
+	t.known.Lock()
+	defer t.known.Unlock()
+	return t.homeOf(log)
 }
 
 // FrontStats are the requests of one service.

@@ -34,10 +34,16 @@ type fronted struct {
 	closed  [2]atomic.Bool
 }
 
+// A node of a busy machine may not answer for a second, and gets no requests then. What nodes serve is asked often, so
+// that no test waits for it.
+const (
+	frontProbe = 2 * time.Second
+	frontLook  = 20 * time.Millisecond
+)
+
 func newFronted(t *testing.T, handlers ...http.HandlerFunc) *fronted {
 	t.Helper()
 	x := &fronted{t: t, cluster: natscluster.Start(t, 3)}
-	const probe = 50 * time.Millisecond
 	for i, h := range handlers {
 		x.nodes[i] = New(Config{
 			Connect:  func() (*nats.Conn, error) { return x.cluster.Conn(t, i), nil },
@@ -47,14 +53,14 @@ func newFronted(t *testing.T, handlers ...http.HandlerFunc) *fronted {
 			Mark:     func(ctx context.Context) context.Context { return context.WithValue(ctx, markKey{}, true) },
 			Refuses:  x.refuses[i].Load,
 			Log:      slog.New(slog.DiscardHandler),
-			probe:    probe,
+			probe:    frontProbe,
 		})
 		check.OK(t, x.nodes[i].Open())
 		t.Cleanup(func() { x.close(i) })
 	}
 	x.front = NewFront(FrontConfig{Connect: func() (*nats.Conn, error) { return x.cluster.Conn(t, 2), nil },
-		Nodes: []string{"n0", "n1"}, Logs: map[string]string{"table": "tables"}, Log: slog.New(slog.DiscardHandler),
-		probe: probe})
+		Nodes: []string{"n0", "n1"}, Services: []string{"table"}, Logs: []string{"tables"},
+		Log: slog.New(slog.DiscardHandler), probe: frontProbe, look: frontLook})
 	check.OK(t, x.front.Open())
 	t.Cleanup(x.front.Close)
 	check.Eventually(t, func() bool {
@@ -128,7 +134,7 @@ func TestFrontStreams(t *testing.T) {
 	for _, size := range []int64{0, 1, MaxBody, MaxBody + 1, partSize, 3 * partSize, 5<<20 + 7} {
 		for _, length := range []int64{size, -1} {
 			w := httptest.NewRecorder()
-			err := x.front.Serve(w, put(&pattern{n: size, read: &passed}, length), "table", true, false, nil)
+			err := x.front.Serve(w, put(&pattern{n: size, read: &passed}, length), "table", "tables", true, false, nil)
 			if want := fmt.Sprint(length, " ", sumOf(t, size)); err != nil || w.Body.String() != want {
 				t.Errorf("%d bytes, length %d: %v, the home has %q, want %q", size, length, err, w.Body, want)
 			}
@@ -142,7 +148,7 @@ func TestFrontStreams(t *testing.T) {
 	for range uploads {
 		wait.Go(func() {
 			w := httptest.NewRecorder()
-			err := x.front.Serve(w, put(&pattern{n: size, read: &passed}, size), "table", true, false, nil)
+			err := x.front.Serve(w, put(&pattern{n: size, read: &passed}, size), "table", "tables", true, false, nil)
 			if err != nil || w.Body.String() != want {
 				t.Errorf("%v, the home has %q", err, w.Body)
 			}
@@ -151,6 +157,53 @@ func TestFrontStreams(t *testing.T) {
 	wait.Wait()
 	if limit := int64(uploads * (uploadWindow + 1) * partSize); ahead.Load() > limit {
 		t.Errorf("clients were %d bytes ahead of the home, want at most %d", ahead.Load(), limit)
+	}
+}
+
+type systemKey struct{}
+
+// A request goes only to nodes that have its log, and one of the server itself is one at the node that serves it.
+func TestFrontOfParts(t *testing.T) {
+	t.Parallel()
+	system := func(ctx context.Context) bool { return ctx.Value(systemKey{}) != nil }
+	c := natscluster.Start(t, 3)
+	for i, log := range []string{"tables", "tables-s01"} {
+		n := New(Config{
+			Connect: func() (*nats.Conn, error) { return c.Conn(t, i), nil },
+			Node:    fmt.Sprint("n", i),
+			Services: map[string]Service{"table": {Log: log,
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					fmt.Fprint(w, log, " ", system(r.Context()))
+				})}},
+			Leader:   func(context.Context, string) (string, error) { return "", nil }, // an election
+			Mark:     func(ctx context.Context) context.Context { return ctx },
+			AsSystem: func(ctx context.Context) context.Context { return context.WithValue(ctx, systemKey{}, true) },
+			Log:      slog.New(slog.DiscardHandler), probe: frontProbe})
+		check.OK(t, n.Open())
+		t.Cleanup(n.Close)
+	}
+	front := NewFront(FrontConfig{Connect: func() (*nats.Conn, error) { return c.Conn(t, 2), nil },
+		Nodes: []string{"n0", "n1"}, Services: []string{"table"}, Logs: []string{"tables", "tables-s01"}, System: system,
+		Log: slog.New(slog.DiscardHandler), probe: frontProbe, look: frontLook})
+	check.OK(t, front.Open())
+	t.Cleanup(front.Close)
+	check.Eventually(t, func() bool { return len(front.Serving()) == 2 }, "the front-end knows the nodes")
+	for i := range 4 {
+		for _, log := range []string{"tables", "tables-s01"} {
+			r := put(strings.NewReader("x"), 1)
+			if i > 1 {
+				r = r.WithContext(context.WithValue(r.Context(), systemKey{}, true))
+			}
+			w := httptest.NewRecorder()
+			check.OK(t, front.Serve(w, r, "table", log, i%2 == 0, false, nil))
+			if want := fmt.Sprint(log, " ", i > 1); w.Body.String() != want {
+				t.Errorf("request %d: %q, want %q", i, w.Body, want)
+			}
+		}
+	}
+	if err := front.Serve(httptest.NewRecorder(), request(http.MethodPut, ""), "table", "tables-s02", true, false,
+		nil); !errors.Is(err, ErrNoNode) {
+		t.Errorf("a log that no node has: error %v", err)
 	}
 }
 
@@ -177,7 +230,7 @@ func TestFrontBodies(t *testing.T) {
 		r.Header.Set("Expect", "100-continue")
 		r.Header.Set("Do", "refuse")
 		w := httptest.NewRecorder()
-		check.OK(t, x.front.Serve(w, r, "table", true, false, nil))
+		check.OK(t, x.front.Serve(w, r, "table", "tables", true, false, nil))
 		if w.Code != http.StatusForbidden || read.Load() > 0 {
 			t.Errorf("status %d, and %d bytes of a body that was not wanted were read", w.Code, read.Load())
 		}
@@ -186,13 +239,13 @@ func TestFrontBodies(t *testing.T) {
 	r := put(&pattern{n: 1 << 30, read: &read}, 1<<30)
 	r.Header.Set("Do", "begin")
 	w := httptest.NewRecorder()
-	check.OK(t, x.front.Serve(w, r, "table", true, false, nil))
+	check.OK(t, x.front.Serve(w, r, "table", "tables", true, false, nil))
 	if w.Code != http.StatusConflict || read.Load() > (uploadWindow+1)*partSize {
 		t.Errorf("status %d, and %d bytes were read", w.Code, read.Load())
 	}
 	for _, whole := range []int64{10, 1 << 20} { // kept in memory, and streamed
 		broken := io.MultiReader(strings.NewReader("abc"), failing{errors.New("reset")})
-		check.OK(t, x.front.Serve(httptest.NewRecorder(), put(broken, whole), "table", true, false, nil))
+		check.OK(t, x.front.Serve(httptest.NewRecorder(), put(broken, whole), "table", "tables", true, false, nil))
 		if err := <-got; !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("of %d bytes: the home sees the end of the body as %v", whole, err)
 		}
@@ -211,7 +264,7 @@ func TestFrontChoosesNodes(t *testing.T) {
 	x := newFronted(t, named("n0"), named("n1"))
 	send := func(changes bool, size int64) string {
 		w := httptest.NewRecorder()
-		if err := x.front.Serve(w, put(&pattern{n: size}, size), "table", changes, !changes, nil); err != nil {
+		if err := x.front.Serve(w, put(&pattern{n: size}, size), "table", "tables", changes, !changes, nil); err != nil {
 			return err.Error()
 		}
 		return w.Body.String()
@@ -238,13 +291,14 @@ func TestFrontChoosesNodes(t *testing.T) {
 		"the front-end knows that the home refuses")
 	x.refuses[0].Store(false)
 	x.close(0)
+	gone(t, x.front.f, "n0")
 	if got := send(true, 1); got != "n1 1" {
 		t.Errorf("a change went to %q", got)
 	}
 	x.close(1)
 	check.Eventually(t, func() bool { return len(x.front.Serving()) == 0 }, "no node serves")
-	if err := x.front.Serve(httptest.NewRecorder(), put(&pattern{n: 1}, 1), "table", true, false, nil); !errors.Is(err,
-		ErrNoNode) {
+	err := x.front.Serve(httptest.NewRecorder(), put(&pattern{n: 1}, 1), "table", "tables", true, false, nil)
+	if !errors.Is(err, ErrNoNode) {
 		t.Errorf("without a node: %v", err)
 	}
 	if s := x.front.Stats()["table"]; s.Refused != 1 || s.Unknown != 0 || s.Passed < 10 {
@@ -287,7 +341,7 @@ func TestFrontLosesTheHome(t *testing.T) {
 			r.Header.Set("Do", a.do)
 			w := httptest.NewRecorder()
 			// As a change: so the home gets it first.
-			err := x.front.Serve(w, r, "table", true, a.repeatable, nil)
+			err := x.front.Serve(w, r, "table", "tables", true, a.repeatable, nil)
 			if !errors.Is(err, a.want) || a.want == nil && w.Body.String() != "n1" {
 				t.Errorf("%+v: %v, %q", a, err, w.Body)
 			}
@@ -315,7 +369,7 @@ func TestFrontIsLost(t *testing.T) {
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		_ = x.front.Serve(httptest.NewRecorder(), put(io.MultiReader(bytes.NewReader(make([]byte, partSize)), blocked),
-			1<<20), "table", true, false, nil)
+			1<<20), "table", "tables", true, false, nil)
 	})
 	<-begun
 	x.cluster.Stop(2)
@@ -324,4 +378,65 @@ func TestFrontIsLost(t *testing.T) {
 	}
 	check.OK(t, release.Close())
 	wait.Wait()
+}
+
+// A node that has a request and does not answer is waited for no longer than until another one can serve it: a change
+// until there is another home, and what has no effect goes to any other node.
+func TestFrontLeavesASilentNode(t *testing.T) {
+	t.Parallel()
+	for _, repeatable := range []bool{false, true} {
+		cluster := natscluster.Start(t, 3)
+		var silent atomic.Bool
+		var questions atomic.Int64
+		mute := cluster.Conn(t, 0)
+		check.Must(mute.Subscribe(requestSubject("n0"), func(*nats.Msg) { silent.Store(true) }))(t)
+		check.Must(mute.Subscribe(controlSubject("n0"), func(m *nats.Msg) {
+			if k, _ := parse(m.Data); !silent.Load() && k == kindWhere {
+				h := here{reads: true, writes: true, homes: map[string]string{"tables": "n0"}}
+				_ = m.Respond(h.message())
+			} else if strings.HasSuffix(m.Reply, questionSuffix) {
+				questions.Add(1)
+			}
+		}))(t)
+		const probe = 200 * time.Millisecond // a slow machine may not answer for a second
+		n1 := New(Config{
+			Connect: func() (*nats.Conn, error) { return cluster.Conn(t, 1), nil },
+			Node:    "n1",
+			Services: map[string]Service{"table": {Log: "tables", Handler: http.HandlerFunc(
+				func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "n1") })}},
+			Leader: func(context.Context, string) (string, error) {
+				if !repeatable && silent.Load() { // the election
+					return "n1", nil
+				}
+				return "n0", nil
+			},
+			Mark: func(ctx context.Context) context.Context { return ctx },
+			Log:  slog.New(slog.DiscardHandler), probe: probe,
+		})
+		check.OK(t, n1.Open())
+		t.Cleanup(n1.Close)
+		front := NewFront(FrontConfig{Connect: func() (*nats.Conn, error) { return cluster.Conn(t, 2), nil },
+			Nodes: []string{"n0", "n1"}, Services: []string{"table"}, Logs: []string{"tables"},
+			Log: slog.New(slog.DiscardHandler), probe: probe})
+		check.OK(t, front.Open())
+		t.Cleanup(front.Close)
+		check.Eventually(t, func() bool { return len(front.Serving()) == 2 && front.Homes()["tables"] == "n0" },
+			"the front-end knows the nodes and the home")
+		// As a change: so the home gets it first.
+		w := httptest.NewRecorder()
+		err := front.Serve(w, put(&pattern{n: 1}, 1), "table", "tables", true, repeatable, nil)
+		if !repeatable {
+			if !errors.Is(err, store.ErrUnknown) {
+				t.Errorf("the outcome is %v, want that it is unknown", err)
+			}
+			w = httptest.NewRecorder()
+			err = front.Serve(w, put(&pattern{n: 1}, 1), "table", "tables", true, false, nil)
+		}
+		if err != nil || w.Body.String() != "n1" {
+			t.Errorf("repeatable %t: %v, %q from the next node", repeatable, err, w.Body)
+		}
+		if n := questions.Load(); n == 0 || n >= patience {
+			t.Errorf("repeatable %t: %d questions before the node was given up", repeatable, n)
+		}
+	}
 }

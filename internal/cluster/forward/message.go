@@ -50,6 +50,7 @@ const (
 const (
 	flagTLS    = 1 // the client's connection was encrypted
 	flagStream = 2 // the body of the request follows, as the home asks for it
+	flagSystem = 4 // a request of the server itself, which needs no credential: the nodes trust each other
 
 	flagLast  = 1 // nothing follows
 	flagShort = 2 // the body ends before its end: the client has broken it off
@@ -81,7 +82,7 @@ func appendHeader(b []byte, h http.Header, name func(string) string) []byte {
 	return b
 }
 
-// appendRequest appends a request without its body. flags may have flagStream.
+// appendRequest appends a request without its body. flags may have flagStream and flagSystem.
 func appendRequest(b []byte, service string, r *http.Request, flags byte) []byte {
 	if r.TLS != nil {
 		flags |= flagTLS
@@ -181,9 +182,10 @@ func (p *parser) header(take func(name string, values []string)) {
 	}
 }
 
-// request reads a request, whose context is a child of ctx. The body of the message is in rest, unless it follows.
-func (p *parser) request(ctx context.Context) (service string, r *http.Request, follows bool, err error) {
-	flags := p.flags()
+// request reads a request, whose context is a child of ctx. The body of the message is in rest, unless it follows:
+// flags say so.
+func (p *parser) request(ctx context.Context) (service string, r *http.Request, flags byte, err error) {
+	flags = p.flags()
 	service = p.text()
 	names := new(headercase.Names)
 	r = &http.Request{Method: p.text(), RequestURI: p.text(), Host: p.text(), RemoteAddr: p.text(),
@@ -197,10 +199,10 @@ func (p *parser) request(ctx context.Context) (service string, r *http.Request, 
 		r.Header[key] = values
 	})
 	if p.err != nil {
-		return "", nil, false, p.err
+		return "", nil, 0, p.err
 	}
 	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
-		return "", nil, false, fmt.Errorf("%w: %w", errMessage, err)
+		return "", nil, 0, fmt.Errorf("%w: %w", errMessage, err)
 	}
 	if flags&flagTLS != 0 {
 		r.TLS = new(tls.ConnectionState) // handlers look only whether there is one
@@ -208,7 +210,7 @@ func (p *parser) request(ctx context.Context) (service string, r *http.Request, 
 	if r.ContentLength < 0 {
 		r.TransferEncoding = []string{"chunked"}
 	}
-	return service, r.WithContext(headercase.NewContext(ctx, names)), flags&flagStream != 0, nil
+	return service, r.WithContext(headercase.NewContext(ctx, names)), flags, nil
 }
 
 // answer is the head of an answer.

@@ -88,16 +88,19 @@ func (f *Forwarder) requested(m *nats.Msg) {
 // serve serves a request and sends the answer.
 func (f *Forwarder) serve(ctx context.Context, s *serving, m *nats.Msg) {
 	k, p := parse(m.Data)
-	service, r, follows, err := p.request(f.config.Mark(ctx))
+	service, r, flags, err := p.request(f.config.Mark(ctx))
 	handler := f.config.Services[service].Handler
 	if k != kindRequest || err != nil || handler == nil {
 		// Of a later release, perhaps. Its node serves it.
 		_ = m.Respond(control(kindRefused, ""))
 		return
 	}
+	if flags&flagSystem != 0 && f.config.AsSystem != nil {
+		r = r.WithContext(f.config.AsSystem(r.Context()))
+	}
 	r.Body = http.NoBody
 	switch {
-	case follows:
+	case flags&flagStream != 0:
 		r.Body = &upload{f: f, ctx: ctx, serving: s, message: m}
 	case len(p.rest) > 0:
 		r.Body = io.NopCloser(bytes.NewReader(p.rest))

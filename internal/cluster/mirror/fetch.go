@@ -54,7 +54,7 @@ func (m *Mirror) ask(p *peer, q question) (number uint64, data []byte, err error
 	ctx, cancel := context.WithTimeout(m.life, min(askTimeout, m.config.Timeout))
 	defer cancel()
 	q.From = m.config.Node
-	msg, err := m.request(ctx, askSubject(p.name), q.encode())
+	msg, err := m.request(ctx, m.askSubject(p.name), q.encode())
 	if err != nil {
 		return 0, nil, fmt.Errorf("mirror: %w", err)
 	}

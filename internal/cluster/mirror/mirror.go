@@ -22,6 +22,9 @@ type Config struct {
 	// Node is the name of this node, and Nodes are those of all nodes, this one included: letters, digits and hyphens.
 	Node  string
 	Nodes []string
+	// Shard is the number of the shard whose content this is, from 0: the mirrors of a node's shards do not hear each
+	// other.
+	Shard int
 	// Extents is the content of this node.
 	Extents *extent.Store
 	// Owner is the number of this node, which its extents have.
@@ -137,13 +140,13 @@ func (m *Mirror) connect() (err error) {
 		return fmt.Errorf("the server accepts messages of at most %d bytes, and content needs %d", m.puts.MaxPayload(),
 			MaxMessage)
 	}
-	for subject, handle := range map[string]nats.MsgHandler{putSubject(m.config.Node): m.servePut,
-		ackSubject(m.config.Node, "*"): m.acknowledged} {
+	for subject, handle := range map[string]nats.MsgHandler{m.putSubject(m.config.Node): m.servePut,
+		m.ackSubject(m.config.Node, "*"): m.acknowledged} {
 		if _, err := m.puts.Subscribe(subject, handle); err != nil {
 			return err
 		}
 	}
-	if _, err := m.asks.Subscribe(askSubject(m.config.Node), m.serveAsk); err != nil {
+	if _, err := m.asks.Subscribe(m.askSubject(m.config.Node), m.serveAsk); err != nil {
 		return err
 	}
 	return errors.Join(m.puts.Flush(), m.asks.Flush())
@@ -182,9 +185,17 @@ func (m *Mirror) start(f func()) {
 	}
 }
 
-func putSubject(node string) string        { return "lazuli.content." + node + ".put" }
-func ackSubject(node, token string) string { return "lazuli.content." + node + ".ack." + token }
-func askSubject(node string) string        { return "lazuli.content." + node + ".ask" }
+// subject is the beginning of the subjects of a node. Those of shard 0 are what they are without shards.
+func (m *Mirror) subject(node string) string {
+	if m.config.Shard == 0 {
+		return "lazuli.content." + node
+	}
+	return fmt.Sprintf("lazuli.shard.%02d.%s", m.config.Shard, node)
+}
+
+func (m *Mirror) putSubject(node string) string        { return m.subject(node) + ".put" }
+func (m *Mirror) ackSubject(node, token string) string { return m.subject(node) + ".ack." + token }
+func (m *Mirror) askSubject(node string) string        { return m.subject(node) + ".ask" }
 
 // window is the number of bytes that may be on their way to a peer.
 const window = 16 << 20

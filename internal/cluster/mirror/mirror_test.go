@@ -185,7 +185,7 @@ func TestWriterEndsWithTheMajority(t *testing.T) {
 	defer conn.Close()
 	received := make(chan *nats.Msg, 100)
 	for _, name := range s.names[1:] {
-		check.Must(conn.ChanSubscribe(putSubject(name), received))(t)
+		check.Must(conn.ChanSubscribe(s.nodes[0].mirror.putSubject(name), received))(t)
 	}
 	check.OK(t, conn.Flush())
 	m := s.nodes[0].mirror

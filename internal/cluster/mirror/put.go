@@ -99,8 +99,8 @@ func (w *writer) send(i int, message []byte, wait time.Duration) {
 	at.pending++
 	w.mu.Unlock()
 	token := w.m.expect(&sent{w: w, peer: i, attempt: attempt, size: len(message), at: w.m.now()})
-	err := w.m.publish(&nats.Msg{Subject: putSubject(p.name),
-		Reply: ackSubject(w.m.config.Node, strconv.FormatUint(token, 36)), Data: message})
+	err := w.m.publish(&nats.Msg{Subject: w.m.putSubject(p.name),
+		Reply: w.m.ackSubject(w.m.config.Node, strconv.FormatUint(token, 36)), Data: message})
 	if err != nil {
 		w.m.settle(token, 0, fmt.Errorf("mirror: %w", err), false)
 	}

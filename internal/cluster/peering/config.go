@@ -11,16 +11,23 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // The number of nodes that a cluster may have. With two nodes, the loss of one would be the loss of the majority.
 const (
 	MinPeers = 3
 	MaxPeers = 7
+	// maxSpread is the largest number when no node has all shards.
+	maxSpread = shardmap.MaxNodes
 )
 
 // Peer is a node of the cluster and the address at which the other nodes reach it.
-type Peer struct{ Name, Address string }
+type Peer struct {
+	Name, Address string
+	// Zone names the rack or building with which this node fails; it is "" for all nodes or for none.
+	Zone string
+}
 
 // Config describes a node and its peers.
 type Config struct {
@@ -33,6 +40,15 @@ type Config struct {
 	Listen string
 	// Peers are all nodes of the cluster, with this one unless it is a front-end: [MinPeers] to [MaxPeers].
 	Peers []Peer
+	// Shards is the number of shards of the node's data folder; 0 is one. All nodes of a cluster have the same. A
+	// front-end has none, and takes those of the cluster.
+	Shards int
+	// Fence identifies what all nodes ask before they acknowledge a write; "" if they ask nothing. Nodes that differ in it
+	// refuse each other, so that those with a majority have the same. A front-end has none.
+	Fence string
+	// Copies is the number of nodes that have each shard, [shardmap.Copies]; 0 is all nodes. All nodes of a cluster have
+	// the same. A front-end has none.
+	Copies int
 	// SecretFile is a file with at least [MinSecret] characters that all nodes share. It authenticates the nodes, and
 	// encrypts their connections unless CAFile is set.
 	SecretFile string
@@ -47,7 +63,14 @@ type Config struct {
 
 var validName = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
-// ParsePeers parses a list of the form name=host:port,name=host:port.
+// FrontName returns the name of a front-end, of which the last 32 characters count: those by which the pods of a
+// Deployment differ, whose names are longer.
+func FrontName(name string) string {
+	const longest = 32
+	return strings.TrimLeft(name[max(0, len(name)-longest):], "-")
+}
+
+// ParsePeers parses a list of the form name=host:port,name=host:port, in which "@zone" may follow each address.
 func ParsePeers(text string) ([]Peer, error) {
 	var peers []Peer
 	for part := range strings.SplitSeq(text, ",") {
@@ -55,7 +78,11 @@ func ParsePeers(text string) ([]Peer, error) {
 		if !ok {
 			return nil, fmt.Errorf("%q is not of the form name=host:port", part)
 		}
-		peers = append(peers, Peer{name, address})
+		address, zone, zoned := strings.Cut(address, "@")
+		if zoned && !validName().MatchString(zone) {
+			return nil, fmt.Errorf("the zone %q of %s must have 1 to 32 lower-case letters, digits and hyphens", zone, name)
+		}
+		peers = append(peers, Peer{Name: name, Address: address, Zone: zone})
 	}
 	return peers, nil
 }
@@ -65,6 +92,9 @@ func FormatPeers(peers []Peer) string {
 	parts := make([]string, len(peers))
 	for i, p := range peers {
 		parts[i] = p.Name + "=" + p.Address
+		if p.Zone != "" {
+			parts[i] += "@" + p.Zone
+		}
 	}
 	return strings.Join(parts, ",")
 }
@@ -84,13 +114,19 @@ func (c *Config) Validate() error {
 	if err := c.validatePeers(); err != nil {
 		return err
 	}
+	// The number of shards may be that of a folder that is not open yet: then the table is made later.
+	if c.Copies != shardmap.Copies || c.Shards > 0 {
+		if _, err := c.hosts(); err != nil {
+			return err
+		}
+	}
 	if some := c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""; some &&
 		(c.CAFile == "" || c.CertFile == "" || c.KeyFile == "") {
 		return errors.New("authority, certificate and key of the node go together")
 	}
 	addresses := c.Peers
 	if !c.Front {
-		addresses = append([]Peer{{c.Node, c.Listen}}, c.Peers...)
+		addresses = append([]Peer{{Name: c.Node, Address: c.Listen}}, c.Peers...)
 	}
 	for _, p := range addresses {
 		if host := exposure.Host(p.Address); !exposure.Local(host) && c.SecretFile == "" && c.CAFile == "" {
@@ -102,12 +138,16 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) validatePeers() error {
-	if n := len(c.Peers); n < MinPeers || n > MaxPeers {
+	most := MaxPeers
+	if c.Front || c.Copies > 0 {
+		most = maxSpread
+	}
+	if n := len(c.Peers); n < MinPeers || n > most {
 		with := ", with this one"
 		if c.Front {
 			with = ""
 		}
-		return fmt.Errorf("%d peers are given: a cluster has %d to %d nodes%s", n, MinPeers, MaxPeers, with)
+		return fmt.Errorf("%d peers are given: a cluster has %d to %d nodes%s", n, MinPeers, most, with)
 	}
 	names, addresses := map[string]bool{}, map[string]string{}
 	for _, p := range c.Peers {

@@ -31,7 +31,11 @@ func (id Identity) checkFormat() error {
 }
 
 // Format returns the format of the cluster's data, which this node writes.
-func (s *Site) Format() int { return s.Identity().format() }
+func (s *Site) Format() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity.format()
+}
 
 // Raise makes a format that of the cluster's data, durably. The caller has made sure that every node understands it. A
 // format that the cluster has already, or an older one, changes nothing. Errors: [ErrFormat] if this program does not

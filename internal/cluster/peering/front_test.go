@@ -61,7 +61,7 @@ func TestFrontIsAdmitted(t *testing.T) {
 	}
 	// Its own list of peers may lack a node whose name it has.
 	if err := present("c1", func(c *Config) {
-		c.Node, c.Peers = "n3", append(peers()[:2], Peer{"n4", "127.0.0.1:6204"})
+		c.Node, c.Peers = "n3", append(peers()[:2], Peer{Name: "n4", Address: "127.0.0.1:6204"})
 	}); err == nil || !strings.Contains(err.Error(), "name of a node with data") {
 		t.Errorf("with the name of a node: %v", err)
 	}
@@ -73,7 +73,7 @@ func TestFrontMistakes(t *testing.T) {
 		"one of its own":         func(c *Config) { c.Node = "n2" },
 		"no address for them":    func(c *Config) { c.Listen = "127.0.0.1:6201" },
 		"and no folder":          func(c *Config) { c.Dir = "x" },
-		"3 to 7 nodes":           func(c *Config) { c.Peers = c.Peers[:1] },
+		"3 to 16 nodes":          func(c *Config) { c.Peers = c.Peers[:1] },
 		"not a loopback address": func(c *Config) { c.Peers[1].Address = "lazuli-2:6202" },
 	} {
 		if _, err := openFront(t, "f1", change); err == nil || !strings.Contains(err.Error(), want) {

@@ -16,15 +16,23 @@ type Formats struct{ Oldest, Newest int }
 //	1  the first one
 //	2  a cluster may be a converted one; other clusters do not need it
 //	3  logs may have holds, for which the writes of all nodes wait
+//	4  records of logs may name a predecessor whose place was not known when they were written
+//	5  nodes may have a fence ([Config.Fence]), which a release before does not compare
 //
 // Only tests change the variable, before anything else, to act as another release.
-var Supported = Formats{Oldest: 1, Newest: 3}
+var Supported = Formats{Oldest: 1, Newest: 5}
 
 // ConvertedFormat is the first format that knows converted clusters.
 const ConvertedFormat = 2
 
 // HoldFormat is the first format in which logs may have holds.
 const HoldFormat = 3
+
+// FlightFormat is the first format in which a node may append to a log before the append before that is acknowledged.
+const FlightFormat = 4
+
+// FenceFormat is the first format in which every node compares [Config.Fence].
+const FenceFormat = 5
 
 // Hello holds what a node says about itself when it connects to another one.
 type Hello struct {
@@ -37,6 +45,10 @@ type Hello struct {
 	// to understand.
 	Format int `json:"format"`
 	Oldest int `json:"oldest"`
+	// Shards is the number of shards of its folder; 0 is one.
+	Shards int `json:"shards,omitempty"`
+	// Fence is [Config.Fence] of the node.
+	Fence string `json:"fence,omitempty"`
 	// Members has the incarnations that the node accepts, by name.
 	Members map[string]string `json:"members,omitempty"`
 	// Removed has the incarnations that it refuses because they were removed, by name, at most maxRemoved of each, the
@@ -48,7 +60,7 @@ type Hello struct {
 const maxRemoved = 8
 
 // maxHello bounds the length of an encoded Hello.
-const maxHello = 4 << 10
+const maxHello = 8 << 10
 
 // encode returns the hello as text without special characters.
 func (h *Hello) encode() string {
@@ -75,6 +87,20 @@ func decodeHello(text string) (Hello, error) {
 		return h, errNoHello
 	}
 	return h, nil
+}
+
+// compareFences returns an error if a node that connects asks something else before it acknowledges a write: it could
+// acknowledge one with the majority of this cluster.
+func compareFences(have, own string) error {
+	switch {
+	case have == own:
+		return nil
+	case own == "":
+		return errors.New("it has archive-fence, and this node has not: set archive-fence and the same archive on all nodes")
+	case have == "":
+		return errors.New("it has no archive-fence, and this node has: set archive-fence and the same archive on all nodes")
+	}
+	return errors.New("it has archive-fence with another archive: set the same archive on all nodes, by the same name")
 }
 
 // checkFormats returns an error if this program does not understand what the other node writes, or the other one does

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // identityFile is the name of the file with the identity, in Config.Dir.
@@ -50,6 +51,8 @@ type Identity struct {
 	// Format is the format of the cluster's data, see [Supported]. A node that joins has 0 until it knows that of a
 	// member.
 	Format int `json:"format,omitempty"`
+	// Hosts says which nodes have a shard. It is nil where all nodes have all of them.
+	Hosts *shardmap.Hosts `json:"hosts,omitempty"`
 	// Seed is set on the node of a converted cluster whose folder has the data of a server alone, until the logs have it.
 	Seed bool `json:"seed,omitempty"`
 	// Sum is the checksum of the other fields: a node must not take another state, or forget who was removed, because a

@@ -15,7 +15,8 @@ import (
 )
 
 func peers() []Peer {
-	return []Peer{{"n1", "127.0.0.1:6201"}, {"n2", "127.0.0.1:6202"}, {"n3", "127.0.0.1:6203"}}
+	return []Peer{{Name: "n1", Address: "127.0.0.1:6201"}, {Name: "n2", Address: "127.0.0.1:6202"},
+		{Name: "n3", Address: "127.0.0.1:6203"}}
 }
 
 func TestConfigMistakes(t *testing.T) {
@@ -218,6 +219,23 @@ func TestAdmission(t *testing.T) {
 	}
 	if got := member.ServerNameOf("n2"); got != "n2.i3" {
 		t.Errorf("server name %q", got)
+	}
+
+	// Nodes that ask different archives before they acknowledge a write, or none, refuse each other.
+	fenced := open(t, "n1", func(c *Config) { c.SecretFile, c.Fence = secret, "a" })
+	check.OK(t, fenced.settle("c1", Founding))
+	for fence, want := range map[string]string{"": "has no archive-fence", "b": "with another archive", "a": ""} {
+		err := fenced.Admit(hello(func(h *Hello) { h.Fence = fence }), password, "")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("a node with the fence %q: %v", fence, err)
+		}
+	}
+	if err := member.Admit(hello(func(h *Hello) { h.Incarnation, h.Fence = "i3", "a" }), password, ""); err == nil ||
+		!strings.Contains(err.Error(), "it has archive-fence, and this node has not") {
+		t.Errorf("a node with a fence at one without: %v", err)
+	}
+	if user, _ := fenced.Credentials(); check.Must(decodeHello(user))(t).Fence != "a" {
+		t.Error("a node does not say what its fence is")
 	}
 
 	// A node that joins accepts only others that join: what the others present may be older than their decision about it.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // Site is this node's place in its cluster. It is safe for concurrent use.
@@ -65,7 +67,14 @@ func Open(c Config) (*Site, error) {
 			"each folder for one node",
 			s.identity.Node, s.identity.Cluster, c.Node)
 	case s.identity.Cluster != "":
+		// What the folder belongs to is fixed: another number of shards or table of hosts would open it as something else.
 		if err := s.identity.checkFormat(); err != nil {
+			return nil, err
+		}
+		if err := checkShards(c.Shards, s.identity.Cluster); err != nil {
+			return nil, err
+		}
+		if err := checkHosts(&c, &s.identity); err != nil {
 			return nil, err
 		}
 	}
@@ -105,6 +114,9 @@ func (s *Site) Peers() []Peer { return s.config.Peers }
 
 // HasPeer reports whether a node with data has the name: others that are connected are front-ends.
 func (s *Site) HasPeer(name string) bool { return s.config.address(name) != "" }
+
+// Hosts says which nodes have a shard; nil where all have all of them, and on a front-end.
+func (s *Site) Hosts() *shardmap.Hosts { return s.Identity().Hosts }
 
 // Node returns the name of this node.
 func (s *Site) Node() string { return s.config.Node }
@@ -147,7 +159,11 @@ func (s *Site) TLS() *tls.Config { return s.credentials.tls.Clone() }
 func (s *Site) Credentials() (user, password string) {
 	id := s.Identity()
 	h := Hello{Node: id.Node, Incarnation: id.Incarnation, Process: s.process, Cluster: id.Cluster, State: id.State,
-		Format: Supported.Newest, Oldest: id.format(), Members: id.Members, Removed: map[string][]string{}}
+		Format: Supported.Newest, Oldest: id.format(), Members: id.Members, Removed: map[string][]string{},
+		Fence: s.config.Fence}
+	if s.config.Shards > 1 {
+		h.Shards = s.config.Shards
+	}
 	for node, list := range id.Removed {
 		h.Removed[node] = list[max(0, len(list)-maxRemoved):]
 	}
@@ -222,6 +238,12 @@ func (s *Site) admit(user, password string) (Hello, error) {
 			h.Node)
 	}
 	if err := h.checkFormats(id.format()); err != nil {
+		return h, err
+	}
+	if err := compareShards(h.Shards, s.config.Shards); err != nil {
+		return h, err
+	}
+	if err := compareFences(h.Fence, s.config.Fence); err != nil {
 		return h, err
 	}
 	// What this node knows of the other one comes first, then what the other one knows of this node: a decision about
@@ -443,7 +465,11 @@ func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error 
 			}
 		}
 		if s.config.Node == s.config.founder() {
-			return s.settle(newToken(12), Founding)
+			hosts, err := s.config.hosts()
+			if err != nil {
+				return err
+			}
+			return s.settle(newCluster(s.config.Shards, hosts), Founding)
 		}
 		reason := fmt.Sprintf("no peer has founded the cluster yet; node %s founds it", s.config.founder())
 		for _, p := range found {
@@ -467,12 +493,22 @@ func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error 
 	}
 }
 
-// settle stores the cluster's ID.
+// settle stores the cluster's ID, and the table of hosts that belongs to it. Errors: [ErrShards], [ErrHosts].
 func (s *Site) settle(cluster string, state State) error {
+	var hosts *shardmap.Hosts
+	if state != Fronting { // which has no folder
+		if err := checkShards(s.config.Shards, cluster); err != nil {
+			return err
+		}
+		var err error
+		if hosts, err = hostsOf(&s.config, cluster); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.identity
-	id.Cluster, id.State, id.Members, id.Format = cluster, state, map[string]string{}, 0
+	id.Cluster, id.State, id.Members, id.Format, id.Hosts = cluster, state, map[string]string{}, 0, hosts
 	// A new cluster has the newest format; a node that joins gets it from a member.
 	if state == Founding {
 		id.Format = Supported.Newest

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -302,8 +303,13 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 			continue
 		}
 		deleted := func() {}
-		if w.history != nil && r.ID != "" {
+		switch {
+		case w.history == nil:
+		case r.ID != "":
 			deleted = func() { w.history.Confirmed.Add(r.ID) }
+		case r.Execution != "" && r.Execution != w.history.ExecutionID:
+			kept := slices.Collect(maps.Values(w.history.Blobs))
+			deleted = func() { b.deletePayload(r, kept) }
 		}
 		done = append(done, inflight.Handled{Received: r, Deleted: deleted})
 	}
@@ -314,6 +320,23 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 		b.giveBack(w.messages)
 	}
 	b.sessions.Done(w.session, w.messages)
+}
+
+// deletePayload deletes the payload of a message of an earlier execution that was handled and is gone, unless it is one
+// of kept. A result that became a message while its workflow ran may have written it after clean.
+func (b *Backend) deletePayload(r *inflight.Received, kept []string) {
+	if r.Text == "" { // the result has stayed in memory
+		return
+	}
+	m, err := record.Decode(r.Text)
+	if err != nil || m.Blob == "" || slices.Contains(kept, m.Blob) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(b.life, checkpointTimeout)
+	defer cancel()
+	if err := b.payloads.Delete(ctx, m.Blob); err != nil {
+		b.log.Warn("cannot delete the data of an earlier execution", "instance", r.Instance, "err", sdkerr.Short(err))
+	}
 }
 
 // failCorrupt fails an instance whose history cannot be read. It records the reason in the row and sends the failure to

@@ -53,7 +53,8 @@ func (o *ownResult) keep(r *inflight.Received) {
 
 // Send implements inflight.StandIn. Only once the message is in the queue may the work item go, which stands for it.
 func (o *ownResult) Send(ctx context.Context, m *record.Message, d time.Duration) (inflight.Sent, error) {
-	return o.b.send(ctx, record.Outgoing{Message: m, Delay: d})
+	encoded := *m // a session may read m meanwhile
+	return o.b.send(ctx, record.Outgoing{Message: &encoded, Delay: d})
 }
 
 // End deletes the work item, whose result is safe.

@@ -138,7 +138,8 @@ func TestSampleOfDurabletaskGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "azurefunctions")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, sample).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program,
+		sample).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	address := run(t, strings.TrimSpace(string(dir)),

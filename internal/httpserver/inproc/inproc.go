@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -40,7 +41,13 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("inproc: no service at %s", out.URL.Host)
 	}
-	if err := validHeader(out.Header); err != nil {
+	err := validHeader(out.Header)
+	if err == nil {
+		// As net/http: a request that was cancelled before it is sent never reaches the service. Its handler would run at
+		// some time later, beside what the caller does next.
+		err = out.Context().Err()
+	}
+	if err != nil {
 		if out.Body != nil {
 			_ = out.Body.Close()
 		}
@@ -59,13 +66,15 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 	if in.Host == "" {
 		in.Host = out.URL.Host
 	}
+	a := newAnswer(out)
 	if in.Body == nil {
 		in.Body = http.NoBody
+	} else if in.Body != http.NoBody {
+		in.Body = &requestBody{ReadCloser: out.Body, answer: a}
 	}
 	if in.ContentLength >= 0 && (in.ContentLength > 0 || in.Body == http.NoBody && out.Method != http.MethodGet) {
 		in.Header.Set("Content-Length", strconv.FormatInt(in.ContentLength, 10))
 	}
-	a := newAnswer(out)
 	go func() {
 		defer func() {
 			if out.Body != nil {
@@ -82,6 +91,7 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 	case <-a.begun:
 	case <-out.Context().Done():
 		// The caller does not wait for the handler. Its next write fails, as on a connection that was closed.
+		a.gaveUp.Store(true)
 		a.abandon()
 		return nil, out.Context().Err()
 	}
@@ -91,11 +101,29 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 	return a.response, nil
 }
 
+// requestBody is the body of a request, until the caller gives the request up. The caller may then read the same body
+// for another try: what the handler still reads of it is not what was sent, and it gets an error in its place.
+type requestBody struct {
+	io.ReadCloser
+	answer *answer
+}
+
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	// After the read, as the caller may have given up while it ran.
+	if b.answer.gaveUp.Load() {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
 // answer is the http.ResponseWriter of one request and the body of its response.
 type answer struct {
 	request *http.Request
 	header  http.Header
 	begun   chan struct{} // closed when response is set, or will not be set
+	gaveUp  atomic.Bool   // the caller did not wait for the answer
 
 	mu        sync.Mutex
 	changed   sync.Cond

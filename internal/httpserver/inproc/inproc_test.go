@@ -189,3 +189,48 @@ func TestAbandoned(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A request that was cancelled before it is sent does not reach the service, as over a connection.
+func TestCancelledBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reached := false
+		c := client(func(http.ResponseWriter, *http.Request) { reached = true })
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r, _ := http.NewRequestWithContext(ctx, "PUT", "http://here:1/", strings.NewReader("x"))
+		if _, err := c.Transport.RoundTrip(r); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if reached {
+			t.Error("the handler ran")
+		}
+	})
+}
+
+// A handler whose caller has given up gets no more of the request's body, which the caller may read again for another
+// try.
+func TestBodyAfterGivingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var read int
+		var failed error
+		c := client(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			time.Sleep(time.Second) // of the test's clock: the caller is gone by now
+			var n int64
+			n, failed = io.Copy(io.Discard, r.Body)
+			read = int(n)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r, _ := http.NewRequestWithContext(ctx, "PUT", "http://here:1/", strings.NewReader("content"))
+		if _, err := c.Transport.RoundTrip(r); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if read != 0 || !errors.Is(failed, io.ErrUnexpectedEOF) {
+			t.Errorf("the handler read %d bytes, %v", read, failed)
+		}
+	})
+}

@@ -13,7 +13,7 @@ import (
 // TestElectionTimeouts fails when the library renames or removes one of the variables.
 const (
 	minElection = 2500 * time.Millisecond
-	maxElection = 4500 * time.Millisecond
+	maxElection = 4000 * time.Millisecond
 )
 
 //go:linkname minElectionTimeout github.com/nats-io/nats-server/v2/server.minElectionTimeout

@@ -9,6 +9,15 @@ func Value[T any](p *T) (v T) {
 	return v
 }
 
+// Values returns m with pointers to its values, as the SDKs take metadata.
+func Values(m map[string]string) map[string]*string {
+	out := make(map[string]*string, len(m))
+	for k, v := range m {
+		out[k] = &v
+	}
+	return out
+}
+
 // Text returns a pointer to s, or nil if s is empty.
 func Text(s string) *string {
 	if s == "" {

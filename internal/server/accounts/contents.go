@@ -85,7 +85,7 @@ func (s *Services) unsubscribe(account string) error {
 			err = manager.Remove(sub.Account, sub.Name)
 		}
 		// The manager of another node may have it, or there may be none.
-		if manager == nil || errors.Is(err, events.ErrNotFound) {
+		if manager == nil || errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrNotHere) {
 			err = log.Unsubscribe(sub.Account, sub.Name)
 		}
 		if err != nil && !errors.Is(err, eventlog.ErrSubscriptionNotFound) {

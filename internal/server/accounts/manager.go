@@ -44,8 +44,8 @@ type Store struct {
 	Contents Contents
 	// Namespace reports whether an account has containers, and then whether they are trees.
 	Namespace func(account string) (hierarchical, known bool, err error)
-	// Claim reports whether this process ends the accounts that were removed; of a cluster one node does.
-	Claim func(now time.Time) (bool, error)
+	// Claim reports whether this process ends an account that was removed; of a cluster one node does.
+	Claim func(account string, now time.Time) (bool, error)
 	// Declare creates the keys of an account's encryption scopes that have none.
 	Declare func(account string) error
 }

@@ -132,10 +132,6 @@ func (m *Manager) End(ctx context.Context) error {
 	if len(removing) == 0 {
 		return nil
 	}
-	// Two nodes may both take themselves for the one that does it: each step can be done twice.
-	if mine, err := m.store.Claim(m.Now()); err != nil || !mine {
-		return err
-	}
 	var failed error
 	for _, name := range slices.Sorted(maps.Keys(removing)) {
 		if ctx.Err() != nil {
@@ -143,6 +139,11 @@ func (m *Manager) End(ctx context.Context) error {
 		}
 		// The data is that of a configured account now: it stays, and with it the record.
 		if m.Served.Configured(name) {
+			continue
+		}
+		// Two nodes may both take themselves for the one that does it: each step can be done twice.
+		if mine, err := m.store.Claim(name, m.Now()); err != nil || !mine {
+			failed = errors.Join(failed, err)
 			continue
 		}
 		a := removing[name]

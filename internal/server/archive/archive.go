@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
@@ -34,14 +35,16 @@ type Options struct {
 	Spool int64
 	// Fence ends the acknowledgement of writes when it is not known for [Lease] whether the place still belongs to this
 	// server, and when the newest moment in it is more than 15 seconds old. A standby can only take over from a server
-	// with it. Segments are sent every 5 seconds at least.
+	// with it. Segments are sent every 5 seconds at least, and every 2 seconds on a node of a cluster, which learns from
+	// the place what another node has sent. All nodes of a cluster have the same.
 	Fence bool
 	// Log is for messages that a person should see; nil is slog.Default().
 	Log *slog.Logger
 	// Metrics, if set, gets the metrics of the archive.
 	Metrics prometheus.Registerer
-	// Now is the clock; nil is time.Now. It need not be that of the services.
-	Now func() time.Time
+	// Now is the clock; nil is time.Now. It need not be that of the services. Sleep waits; nil is time.Sleep.
+	Now   func() time.Time
+	Sleep func(time.Duration)
 }
 
 // Content is the content of blobs.
@@ -50,6 +53,20 @@ type Content interface {
 	Stats() []extent.Stat
 	Records(id uint64, offset int64, limit int) (at int64, data []byte, err error)
 	Retain(fn func(id uint64, size int64) bool)
+	// Backup is that of an [extent.Store], which on a node of a cluster asks the others for what it lacks.
+	Backup(ctx context.Context, refs func(yield func(extent.Ref) bool) error,
+		held func(extent.Window) []extent.Range, emit func(extent.Content) error) error
+}
+
+// Node is the node of a cluster on which an archive is.
+type Node interface {
+	// Leads reports whether this node is the one that sends. It is a hint: none or two nodes may lead for some seconds.
+	Leads() bool
+	// Current returns once the archive of this node was given every group that any node had acknowledged before the call.
+	Current(ctx context.Context) error
+	// Fenced returns why a majority of nodes without [Options.Fence], or with that of another place, may exist although
+	// Current has returned; nil if none can. It is called with Options.Fence.
+	Fenced() error
 }
 
 // Archive sends the logs of one server to a place. Open comes first, then the databases with their [Archive.Log], then
@@ -76,6 +93,8 @@ type Archive struct {
 	keys     string     // path of the file with the keys of encryption scopes
 	state    state
 	dead     map[uint64]int64 // sizes of dead extents that wait for the archive; guarded by mu
+	basing   bool             // the next moment that is pinned is a base; guarded by mu
+	resend   []uint64         // as state.Resend, of a base that is made; guarded by mu
 	position atomic.Pointer[state]
 
 	server   string // identity of the data folder, for the owner of the place
@@ -84,6 +103,35 @@ type Archive struct {
 	lost     atomic.Pointer[error]     // why the place belongs to another server
 	attached atomic.Pointer[time.Time] // when requests may have begun
 	unwatch  func()                    // ends keepLooking
+
+	shared shared
+}
+
+// shared is the part of an archive that belongs to the node of a cluster. Archive.cutting guards it, unless it says
+// otherwise.
+type shared struct {
+	on   bool // this is the archive of a node; set by OpenNode
+	node Node
+	// sends is set while this node sends segments, and have are the ranges of content that they and the base have then.
+	sends bool
+	have  map[extent.Window][]extent.Range
+	// next is the name of the timeline that begins with the next base; "" if none is due. Archive.mu guards it, too, and
+	// seen is the one that the place had when that was decided.
+	next, seen string
+	lacking    time.Time // since when this node knows that it lacks groups
+	warned     bool      // that a standby cannot take over; Archive.mu guards it
+	// closed has the last groups of the databases when a file of the spool was closed.
+	closed map[uint64]map[string]uint64
+	// deaths are the dead extents that wait for the archive, and shipped is the last group of the blobs that the place
+	// has; Archive.mu guards both.
+	deaths  map[uint64]death
+	shipped uint64
+}
+
+// death is an extent to which no group after one refers.
+type death struct {
+	group uint64
+	size  int64
 }
 
 // New returns an archive that is not open.
@@ -109,6 +157,9 @@ func New(o Options) *Archive {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Sleep == nil {
+		o.Sleep = func(d time.Duration) { schedule.Sleep(context.Background(), nil, d) }
+	}
 	a := &Archive{o: o, wake: make(chan struct{}, 1), based: make(chan struct{}, 1), taken: map[string]int64{},
 		last: map[string]uint64{}, dead: map[uint64]int64{}, unwatch: func() {}}
 	a.register()
@@ -127,7 +178,11 @@ func (a *Archive) Open(dir string) error {
 	if a.state, err = loadState(dir, a.o.Place.String()); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
+	a.resend = a.state.Resend
 	a.last, a.clock = maps.Clone(a.state.Groups), a.state.Until
+	if a.shared.on { // where the place ends says nothing about this node
+		a.last = map[string]uint64{}
+	}
 	a.spool, err = openSpool(dir, func(i *item) error {
 		a.clock = max(a.clock, i.at)
 		a.follow(backup.Databases[i.database], i.prev, i.number)
@@ -137,10 +192,18 @@ func (a *Archive) Open(dir string) error {
 		return fmt.Errorf("archive: %w", err)
 	}
 	a.publish()
-	if a.server, err = loadServer(dir); err != nil {
-		return fmt.Errorf("archive: %w", err)
+	if a.server == "" {
+		if a.server, err = loadServer(dir); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
 	}
-	return a.take()
+	if err := a.take(); err != nil {
+		// It can be opened again, when the place answers.
+		err = errors.Join(err, a.spool.close())
+		a.spool = nil
+		return err
+	}
+	return nil
 }
 
 // take takes the place, at the start.
@@ -151,8 +214,9 @@ func (a *Archive) take() error {
 	err := a.claim(ctx)
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrOwned), errors.Is(err, backup.ErrNotPlace), errors.Is(err, backup.ErrSealed),
-		errors.Is(err, backup.ErrNotSealed), errors.Is(err, backup.ErrWrongKey), errors.Is(err, ErrDamaged):
+	case errors.Is(err, ErrOwned), errors.Is(err, errLeased), errors.Is(err, backup.ErrNotPlace),
+		errors.Is(err, backup.ErrSealed), errors.Is(err, backup.ErrNotSealed),
+		errors.Is(err, backup.ErrWrongKey), errors.Is(err, ErrDamaged):
 		return fmt.Errorf("archive: %w", err)
 	case a.o.Fence || a.state.Lease > 0:
 		// A standby may have taken over while this server was down. Only the place knows.
@@ -173,6 +237,9 @@ func (a *Archive) take() error {
 
 // follow notes a group. The caller holds mu, or is alone.
 func (a *Archive) follow(database string, prev, number uint64) (again bool) {
+	if a.shared.on {
+		return a.followShared(database, number)
+	}
 	last := a.last[database]
 	if number <= last {
 		return true
@@ -232,6 +299,9 @@ func (a *Archive) Content(c Content) {
 
 // Stamp implements [store.Archive]. The times of all databases follow each other.
 func (l *log) Stamp() int64 {
+	if l.shared.on {
+		return 0
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clock = max(l.clock+1, l.o.Now().UnixNano())
@@ -295,6 +365,10 @@ func (l *log) Opened(newest uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.taken, l.name)
+	if l.shared.on {
+		l.openedShared(l.name, newest)
+		return
+	}
 	if last := l.last[l.name]; last != newest {
 		if l.state.Timeline != "" {
 			l.breaks(fmt.Sprintf("the log of %s ends with group %d, and the archive with group %d: the database was replaced, "+
@@ -309,38 +383,22 @@ func (l *log) Opened(newest uint64) {
 func (a *Archive) Attach(keys string) error {
 	a.cutting.Lock()
 	defer a.cutting.Unlock()
-	a.content, a.keys = a.opened, keys
-	// From here on nothing is deleted that was not sent.
-	a.content.Retain(a.retain)
-	now := a.o.Now()
-	a.attached.Store(&now)
-	a.nudge(a.wake) // the place has not heard of this server for as long as that was down
+	a.attach(keys, a.retain)
 	if a.state.Timeline == "" || a.reason() != "" {
 		return a.restart()
 	}
 	return nil
 }
 
-// Detach sends what there is, if the place answers, and ends the use of the content. No request is served any more.
-func (a *Archive) Detach(ctx context.Context) {
-	a.cutting.Lock()
-	defer a.cutting.Unlock()
-	if a.content == nil {
-		return
-	}
-	a.mu.Lock()
-	silent := a.failed != ""
-	a.mu.Unlock()
-	if !silent {
-		ctx, cancel := context.WithTimeout(ctx, detachTimeout)
-		defer cancel()
-		a.report(a.cut(ctx))
-	}
-	a.content = nil
+// attach sets the content. retain says of dead extents whether they wait for the archive. The caller holds cutting.
+func (a *Archive) attach(keys string, retain func(id uint64, size int64) bool) {
+	a.content, a.keys = a.opened, keys
+	// From here on nothing is deleted that was not sent.
+	a.content.Retain(retain)
+	now := a.o.Now()
+	a.attached.Store(&now)
+	a.nudge(a.wake) // the place has not heard of this server for as long as that was down
 }
-
-// detachTimeout bounds the wait for the place at a stop. What was not sent then is sent after the next start.
-const detachTimeout = 5 * time.Second
 
 func (a *Archive) reason() string {
 	a.mu.Lock()
@@ -383,19 +441,41 @@ func (a *Archive) restart() error {
 // publish makes the state visible to Position and the metrics. The caller holds cutting, or is alone.
 func (a *Archive) publish() {
 	s := a.state
-	s.Content, s.Groups = nil, nil
+	s.Content, s.Groups, s.Times, s.Sends = nil, nil, nil, a.shared.sends
 	a.position.Store(&s)
 }
 
 // Next returns the place of a moment that is pinned after the call; nil while there is no timeline. [Archive.Pinned]
 // makes it that of the moment.
 func (a *Archive) Next() *backup.LogPosition {
+	if a.shared.on {
+		return a.nextShared()
+	}
 	s := a.position.Load()
 	if s.Timeline == "" {
 		return nil
 	}
+	a.holdBack()
 	// Changes that are in the spool by then were committed, so the moment includes them.
 	return &backup.LogPosition{Timeline: s.Timeline, Segment: s.Next, From: time.Unix(0, a.settled()).UTC()}
+}
+
+// holdBack notes, for a base, the extents with content to which nothing refers yet: the base lacks it, and segments
+// before the base may have it. The groups that will refer to it come after the base, so it is sent again before them.
+// It comes after the place of the base was read: later segments are those of the base. And before the pins: content
+// whose writer has ended by then is in the base.
+func (a *Archive) holdBack() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.basing {
+		return
+	}
+	a.basing = false
+	for _, x := range a.opened.Stats() {
+		if x.Held && !slices.Contains(a.resend, x.ID) {
+			a.resend = append(a.resend, x.ID)
+		}
+	}
 }
 
 // Pinned notes that the databases of the moment end with the groups, by their names. The moment was pinned before.
@@ -403,7 +483,11 @@ func (a *Archive) Pinned(p *backup.LogPosition, groups map[string]uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// Not before any time that was given out: all groups of the moment have times up to it.
-	p.Groups, p.At = groups, time.Unix(0, max(a.clock, a.o.Now().UnixNano())).UTC()
+	at := max(a.clock, a.o.Now().UnixNano())
+	if a.shared.on { // or that they may get when they are sent
+		at = max(at, a.position.Load().Until) + int64(time.Millisecond)
+	}
+	p.Groups, p.At = groups, time.Unix(0, at).UTC()
 }
 
 // retain reports whether a dead extent has records that were not sent.
@@ -428,6 +512,9 @@ func (a *Archive) waiting() int64 {
 	for _, size := range a.dead {
 		n += max(size, 0)
 	}
+	for _, d := range a.shared.deaths {
+		n += d.size
+	}
 	return n
 }
 
@@ -438,4 +525,159 @@ func (a *Archive) keysFile() ([]byte, error) {
 		return nil, nil
 	}
 	return text, err
+}
+
+// OpenNode is Open on a node of a cluster, whose nodes have one archive. It does nothing if that was opened before.
+func (a *Archive) OpenNode(dir, cluster string) error {
+	if a.spool != nil {
+		return nil
+	}
+	a.shared.on, a.shared.closed, a.shared.deaths = true, map[uint64]map[string]uint64{}, map[uint64]death{}
+	if a.o.Fence {
+		a.o.Every = min(a.o.Every, fencedNodeEvery)
+	}
+	a.server = "cluster " + cluster
+	return a.Open(dir)
+}
+
+// AttachNode is Attach on a node of a cluster.
+func (a *Archive) AttachNode(keys string, n Node) {
+	a.cutting.Lock()
+	defer a.cutting.Unlock()
+	a.shared.node, a.shared.sends = n, false
+	a.attach(keys, a.retainShared)
+}
+
+// followShared is follow on a node. The caller holds mu, or is alone.
+func (a *Archive) followShared(database string, number uint64) (again bool) {
+	if number <= a.last[database] {
+		return true
+	}
+	a.last[database] = number
+	return false
+}
+
+// openedShared is Opened on a node: what the spool lacks another node may have. The caller holds mu.
+func (a *Archive) openedShared(database string, newest uint64) {
+	if last := a.last[database]; newest < last {
+		a.breaks(fmt.Sprintf("the log of %s ends with group %d, and the archive of this node has group %d", database, newest,
+			last))
+	}
+	a.last[database] = newest
+}
+
+// retainShared reports whether a group that was not sent may refer to a dead extent.
+func (a *Archive) retainShared(id uint64, size int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d, waits := a.shared.deaths[id]
+	if !waits {
+		// The extent was dead when this was asked, so only groups up to now refer to it.
+		d = death{a.last["blobs"], size}
+	}
+	if a.broken != "" || a.shared.shipped >= d.group {
+		delete(a.shared.deaths, id)
+		return false
+	}
+	a.shared.deaths[id] = d
+	return true
+}
+
+// nextShared is Next on a node: nil unless this one makes the bases.
+func (a *Archive) nextShared() *backup.LogPosition {
+	a.mu.Lock()
+	next := a.shared.next
+	a.mu.Unlock()
+	s := a.position.Load()
+	switch {
+	case next != "":
+		return &backup.LogPosition{Timeline: next}
+	case s.Timeline != "" && s.Sends:
+		return &backup.LogPosition{Timeline: s.Timeline, Segment: s.Next}
+	}
+	return nil
+}
+
+// Sent says up to which moment an archive has sent the changes.
+type Sent struct {
+	// Place names the folder or container.
+	Place string
+	// Until is the newest moment that the place has; zero before the first.
+	Until time.Time
+	// Problem is why it does not send at the moment; "" if it does.
+	Problem string
+}
+
+// Sent returns how far the archive is; ok is false before it is open.
+func (a *Archive) Sent() (s Sent, ok bool) {
+	at := a.position.Load()
+	if at == nil {
+		return s, false
+	}
+	s.Place = a.o.Place.String()
+	if at.Until > 0 {
+		s.Until = time.Unix(0, at.Until).UTC()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.Problem = a.failed
+	if lost := a.lost.Load(); lost != nil {
+		s.Problem = (*lost).Error()
+	}
+	return s, true
+}
+
+// metrics are the metrics of an archive.
+type metrics struct {
+	segments, bytes, failures, gaps prometheus.Counter
+}
+
+func (a *Archive) register() {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	a.m = metrics{
+		segments: counter("lazuli_archive_segments_total", "Segments of the log that were sent to the archive."),
+		bytes:    counter("lazuli_archive_bytes_total", "Bytes of these segments, without bases."),
+		failures: counter("lazuli_archive_failures_total", "Segments and bases that could not be sent; they are sent again."),
+		gaps:     counter("lazuli_archive_gaps_total", "Times at which the archive had to begin again with another base."),
+	}
+	if a.o.Metrics == nil {
+		return
+	}
+	// Before the first publish there is nothing to show, and no spool to ask.
+	gauge := func(name, help string, value func(s *state) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			if s := a.position.Load(); s != nil {
+				return value(s)
+			}
+			return 0
+		})
+	}
+	a.o.Metrics.MustRegister(a.m.segments, a.m.bytes, a.m.failures, a.m.gaps,
+		gauge("lazuli_archive_lag_seconds", "Age of the newest moment that the archive has; 0 before the first.",
+			func(s *state) float64 {
+				if s.Until == 0 {
+					return 0
+				}
+				return max(0, a.o.Now().Sub(time.Unix(0, s.Until)).Seconds())
+			}),
+		gauge("lazuli_archive_refuses_writes",
+			"1 while archive-fence refuses writes: the archive may belong to another server, or is too far behind.",
+			func(*state) float64 {
+				if a.Allow() != nil {
+					return 1
+				}
+				return 0
+			}),
+		gauge("lazuli_archive_waiting_bytes", "Bytes in the data folder that wait for the archive.",
+			func(*state) float64 { return float64(a.waiting()) }),
+		gauge("lazuli_archive_base_timestamp_seconds",
+			"Time of the newest base of the archive, in seconds since 1970; 0 without one: nothing can be restored.",
+			func(s *state) float64 {
+				if s.Base.IsZero() {
+					return 0
+				}
+				return float64(s.Base.UnixMilli()) / 1000
+			}))
 }

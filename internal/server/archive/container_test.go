@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
+	"github.com/lazuli-storage/lazuli/internal/test/buckets"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -28,11 +29,29 @@ func container(t *testing.T) backup.Place {
 	return check.Must(backup.Sealed(p, make([]byte, 32)))(t)
 }
 
+// inBucket returns a place that is a prefix of a bucket of S3.
+func inBucket(t *testing.T) backup.Place {
+	t.Helper()
+	p := check.Must(backup.Bucket(buckets.Start(t).Place("archive")))(t)
+	return check.Must(backup.Sealed(p, make([]byte, 32)))(t)
+}
+
 // A container of another Lazuli is a place as a folder is: moments, a gap, answers that are lost, one owner,
 // encryption.
 func TestContainer(t *testing.T) {
 	t.Parallel()
-	p := &flaky{Place: container(t)}
+	tryRemote(t, container(t))
+}
+
+// So is a bucket of S3.
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	tryRemote(t, inBucket(t))
+}
+
+func tryRemote(t *testing.T, place backup.Place) {
+	t.Helper()
+	p := &flaky{Place: place}
 	first := filepath.Join(t.TempDir(), "first")
 	r := start(t, first, archive.Options{Place: p, Spool: 4 << 10})
 	awaitBases(t, p, 1)
@@ -65,7 +84,17 @@ func TestContainer(t *testing.T) {
 // A standby follows a container, and takes over from it.
 func TestStandbyOfContainer(t *testing.T) {
 	t.Parallel()
-	p := container(t)
+	tryStandby(t, container(t))
+}
+
+// A standby follows a bucket of S3, and takes over from it.
+func TestStandbyOfBucket(t *testing.T) {
+	t.Parallel()
+	tryStandby(t, inBucket(t))
+}
+
+func tryStandby(t *testing.T, p backup.Place) {
+	t.Helper()
 	r := start(t, filepath.Join(t.TempDir(), "first"), archive.Options{Place: p, Fence: true})
 	awaitBases(t, p, 1)
 	r.put(t, "one")

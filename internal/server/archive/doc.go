@@ -32,6 +32,22 @@
 // in an extent before its group is committed, and so never in the groups. An extent stays in the data folder until its
 // records were sent (see [extent.Store.Retain]).
 //
+// # Clusters
+//
+// The nodes of a cluster have one archive ([Archive.OpenNode]). Each has a spool of the groups of all logs, which are
+// the same on all nodes, and one node sends. The file head has the last groups that the place has, so that the others
+// drop them from their spools, and go on from there when that node is lost. Two nodes that send do no harm: a segment
+// is created once, and the other node adopts it.
+//
+//	node A   spool ──> segments, head ──┐
+//	node B   spool <── head ────────────┤ place
+//	node C   spool <── head ────────────┘
+//
+// The time of a group is the clock of its writer, which is in its record. A segment promises a time that was taken
+// before a barrier of all logs ([Node]): what was acknowledged before it is in the spool then. Groups that come later
+// get times after the promise, and each log's times ascend. Content is sent when a group refers to it, and from any
+// node. A timeline begins with a base, and is announced with it.
+//
 // # Restoring
 //
 // [Moment] is a [backup.Source]: the base, the groups after it up to a time, and all content. So a restore writes and

@@ -93,6 +93,8 @@ type Follower struct {
 
 // Status is the progress of a Follower.
 type Status struct {
+	// Place is the archive that it follows.
+	Place string `json:"place"`
 	// Timeline and Base are where the files come from, Until the moment of their state: it is zero before the first.
 	Timeline string    `json:"timeline"`
 	Base     string    `json:"base"`
@@ -235,7 +237,8 @@ func (f *Follower) publish(problem error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.status.Problem
-	f.status = Status{Timeline: f.state.Timeline, Base: f.state.Base, Segments: f.state.Content - f.state.From}
+	f.status = Status{Place: f.o.Place.String(), Timeline: f.state.Timeline,
+		Base: f.state.Base, Segments: f.state.Content - f.state.From}
 	if f.state.Until > 0 && f.state.Promoted.IsZero() {
 		f.status.Until = time.Unix(0, f.state.Until).UTC()
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -36,6 +38,9 @@ const (
 	// writes: what is lost with the machine is younger. fencedEvery is its longest interval of segments.
 	maxBehind   = 15 * time.Second
 	fencedEvery = 5 * time.Second
+	// fencedNodeEvery is that interval on a node of a cluster: one that does not send learns of the newest moment later,
+	// and another one sends only when the first was silent for some intervals.
+	fencedNodeEvery = 2 * time.Second
 
 	// claimTimeout bounds the wait for the place at a start.
 	claimTimeout = 10 * time.Second
@@ -49,6 +54,8 @@ var pointClaimed = fault.Declare("logarchive/claimed")
 var (
 	// ErrOwned: the place belongs to another server. The error names it and says what to do.
 	ErrOwned = errors.New("belongs to another server")
+	// ErrEmptied: what the place had before is not there. A folder may be the mount point of a share that is gone.
+	ErrEmptied = errors.New("the archive has lost the record of its owner: is it mounted?")
 	// ErrUnconfirmed: the place has not said for some time that it still belongs to this server.
 	ErrUnconfirmed = errors.New("it is not known whether this server still owns its archive")
 )
@@ -89,6 +96,17 @@ func readOwner(ctx context.Context, p backup.Place, epoch uint64) (o Owner, err 
 		err = fmt.Errorf("%w: %s: %s is another record", ErrDamaged, p, ownerName(epoch))
 	}
 	return o, err
+}
+
+// confirm returns an ErrEmptied unless the place has the record of an epoch, which is never removed: what is absent in
+// an empty folder may be in the place all the same.
+func (a *Archive) confirm(ctx context.Context, epoch uint64) error {
+	_, err := readOwner(ctx, a.o.Place, epoch)
+	if errors.Is(err, backup.ErrAbsent) {
+		return fmt.Errorf("%w (%s, epoch %d). If its content was removed on purpose, stop the server and remove the folder "+
+			"%s", ErrEmptied, a.o.Place, epoch, a.dir)
+	}
+	return err
 }
 
 // OwnerOf returns to whom a place belongs. The zero value is a place that no server has used.
@@ -146,6 +164,14 @@ func displayName(dir string) string {
 	return host + " " + filepath.Dir(dir)
 }
 
+// title returns the name of the server, for people.
+func (a *Archive) title() string {
+	if a.shared.on {
+		return a.server
+	}
+	return displayName(a.dir)
+}
+
 // lease returns the lease that the options ask for.
 func (a *Archive) lease() time.Duration {
 	if a.o.Fence {
@@ -154,10 +180,72 @@ func (a *Archive) lease() time.Duration {
 	return 0
 }
 
+// FenceName identifies the place of an archive with a fence; "" without one. It does not tell the place.
+func (a *Archive) FenceName() string {
+	if !a.o.Fence {
+		return ""
+	}
+	s := sha256.Sum256([]byte("lazuli archive fence " + a.o.Place.String()))
+	return hex.EncodeToString(s[:12])
+}
+
+// leases reports whether this server can have the place with an owner's lease without another epoch. Of a cluster one
+// node alone cannot say that all of them have a fence: see raise.
+func (a *Archive) leases(lease time.Duration) bool {
+	return lease == a.lease() || a.shared.on && (lease == 0 || a.o.Fence)
+}
+
+// errLeased refuses a node that would acknowledge writes which the others don't.
+var errLeased = errors.New("the archive of this cluster has a fence, and this node has not: start it with " +
+	"archive-fence. To take the fence away, stop all nodes, run `lazuli backup log release`, and start them without it")
+
+// raise says in the place that all nodes have a fence, so that a standby can take over. It comes after
+// [Node.Current]: the nodes of the majority that has answered are connected to this one, so they have the same fence,
+// and refuse nodes without it. Those can have no majority from then on, since the majority of the nodes finds the
+// lease in the place, and does not start without a fence. The caller holds cutting.
+func (a *Archive) raise(ctx context.Context) error {
+	if !a.o.Fence || a.state.Lease > 0 {
+		return nil
+	}
+	if err := a.shared.node.Fenced(); err != nil {
+		a.warnFence(err)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	next := Owner{Epoch: a.state.Epoch + 1, Server: a.server, Name: a.title(), Since: a.o.Now().UTC(), Lease: Lease}
+	// The timeline comes before the epoch, whose nodes would find none.
+	text, err := sumfile.Encode(timelineKind, format, a.state.Timeline)
+	if err == nil {
+		err = a.o.Place.Put(ctx, timelineName(next.Epoch), text)
+	}
+	if err == nil {
+		err = next.create(ctx, a.o.Place)
+	}
+	if err != nil && !errors.Is(err, backup.ErrExists) {
+		return err
+	}
+	return a.own(ctx) // this node or another one has created it
+}
+
+// warnFence says once why a standby cannot take over.
+func (a *Archive) warnFence(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.shared.warned {
+		a.shared.warned = true
+		a.o.Log.Warn("a standby of this cluster cannot take over yet", "err", err)
+	}
+}
+
 // claim takes the place for this server, or finds that this server owns it already. The caller holds cutting, or is
-// alone. Errors:
-// ErrOwned, backup.ErrNotPlace, those of the place.
+// alone. Errors: ErrOwned, ErrEmptied, backup.ErrNotPlace, those of the place.
 func (a *Archive) claim(ctx context.Context) error {
+	if a.state.Epoch > 0 { // before anything is created
+		if err := a.confirm(ctx, a.state.Epoch); err != nil {
+			return err
+		}
+	}
 	err := backup.Prepare(ctx, a.o.Place)
 	for errors.Is(err, backup.ErrLocked) && ctx.Err() == nil {
 		// Another process marks the place, or makes a backup in it.
@@ -170,6 +258,7 @@ func (a *Archive) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	waited := false
 	for {
 		began := a.o.Now()
 		o, err := OwnerOf(ctx, a.o.Place)
@@ -178,11 +267,27 @@ func (a *Archive) claim(ctx context.Context) error {
 			return err
 		case o.Server != a.server && o.Server != "":
 			return o.refusal(a.o.Place)
-		case o.Server != a.server || o.Lease != a.lease():
+		case o.Server == "" && o.Lease > 0 && !waited:
+			// Its former owner may not have heard yet that the place was released, and acknowledges writes for a lease. This
+			// server waits before it takes the place, so that one that is killed meanwhile waits as well.
+			a.o.Log.Warn("the archive was released: its former owner may acknowledge writes for some seconds, and this server "+
+				"starts after them", "to", a.o.Place.String(), "wait", (Lease + Lease/rateMargin).String())
+			a.o.Sleep(Lease + Lease/rateMargin)
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+			defer cancel()
+			waited = true
+			continue
+		case o.Server == a.server && a.shared.on && o.Lease > 0 && !a.o.Fence:
+			return errLeased
+		case o.Server != a.server || !a.leases(o.Lease):
 			// A server that changes its lease takes another epoch: who would take the place from it reads the lease of the
 			// epoch that it ends.
-			next := Owner{Epoch: max(o.Epoch, a.state.Epoch) + 1, Server: a.server, Name: displayName(a.dir),
+			next := Owner{Epoch: max(o.Epoch, a.state.Epoch) + 1, Server: a.server, Name: a.title(),
 				Since: a.o.Now().UTC(), Lease: a.lease()}
+			if a.shared.on {
+				next.Lease = 0
+			}
 			err := next.create(ctx, a.o.Place)
 			if errors.Is(err, backup.ErrExists) {
 				continue
@@ -195,7 +300,7 @@ func (a *Archive) claim(ctx context.Context) error {
 		if o.Epoch != a.state.Epoch {
 			a.state.Announced = "" // each epoch has its own file
 		}
-		a.state.Epoch, a.state.Lease = o.Epoch, o.Lease
+		a.state.Epoch, a.state.Lease, a.state.Fenced = o.Epoch, o.Lease, a.o.Fence
 		a.epoch.Store(o.Epoch)
 		a.looked.Store(&began)
 		return a.state.save(a.dir)
@@ -210,22 +315,33 @@ func (a *Archive) lose(err error) error {
 	return err
 }
 
-// look asks the place whether it still belongs to this server. Errors: ErrOwned, those of the place.
+// look asks the place whether it still belongs to this server. Errors: ErrOwned, ErrEmptied,
+// those of the place.
 func (a *Archive) look(ctx context.Context) error {
 	if err := a.lost.Load(); err != nil {
 		return *err
 	}
-	// The time comes first: if the next epoch is not found, it did not exist then.
-	began := a.o.Now()
-	o, err := readOwner(ctx, a.o.Place, a.epoch.Load()+1)
-	switch {
-	case errors.Is(err, backup.ErrAbsent):
-		a.looked.Store(&began)
-		return nil
-	case err != nil:
-		return err
+	for {
+		// The time comes first: if the next epoch is not found, it did not exist then.
+		began, epoch := a.o.Now(), a.epoch.Load()
+		o, err := readOwner(ctx, a.o.Place, epoch+1)
+		switch {
+		case errors.Is(err, backup.ErrAbsent):
+			if err := a.confirm(ctx, epoch); err != nil {
+				return err
+			}
+			a.looked.Store(&began)
+			return nil
+		case err != nil:
+			return err
+		case o.Server != a.server || !a.shared.on:
+			return a.lose(o.refusal(a.o.Place))
+		case !a.leases(o.Lease):
+			return a.lose(errLeased)
+		}
+		// Another node of the cluster has begun the epoch.
+		a.epoch.CompareAndSwap(epoch, o.Epoch)
 	}
-	return a.lose(o.refusal(a.o.Place))
 }
 
 // own makes sure that the place belongs to this server. The caller holds cutting.
@@ -234,12 +350,15 @@ func (a *Archive) own(ctx context.Context) error {
 	defer cancel()
 	if a.epoch.Load() == 0 { // the place did not answer at the start
 		err := a.claim(ctx)
-		if errors.Is(err, ErrOwned) {
+		if errors.Is(err, ErrOwned) || errors.Is(err, errLeased) {
 			return a.lose(err)
 		}
 		return err
 	}
-	return a.look(ctx)
+	if err := a.look(ctx); err != nil || a.epoch.Load() == a.state.Epoch {
+		return err
+	}
+	return a.claim(ctx)
 }
 
 // keepLooking renews the lease until ctx ends.

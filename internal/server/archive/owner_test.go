@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -86,6 +87,41 @@ func TestOneOfSeveralGetsThePlace(t *testing.T) {
 	}
 }
 
+// An empty folder in the place of the archive, such as the mount point of a share that is gone, is not the archive:
+// nothing is written to it, a fence ends, and a server with one does not start. All goes on with the folder.
+func TestPlaceIsGone(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "place")
+	p, data := backup.Folder(folder), filepath.Join(t.TempDir(), "data")
+	var ahead atomic.Int64
+	o := archive.Options{Place: p, Fence: true,
+		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
+	r := start(t, data, o)
+	awaitBases(t, p, 1)
+	put := func(text string) error {
+		_, err := r.storage.Queues.NewQueueClient("queue").EnqueueMessage(t.Context(), text, nil)
+		return err
+	}
+	check.OK(t, put("one"))
+	check.OK(t, os.Rename(folder, folder+".away"))
+	check.OK(t, os.Mkdir(folder, 0o700))
+	ahead.Add(int64(archive.Lease))
+	r.Send(t.Context())
+	if err := put("refused"); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("a write without the place: %v", err)
+	}
+	r.stop(t)
+	if err := startOwned(data, o); err == nil || !strings.Contains(err.Error(), "is it mounted?") {
+		t.Errorf("a start without the place: %v", err)
+	}
+	if list := check.Must(os.ReadDir(folder))(t); len(list) > 0 {
+		t.Errorf("the folder in the place has %v", list)
+	}
+	check.OK(t, os.Remove(folder))
+	check.OK(t, os.Rename(folder+".away", folder))
+	check.OK(t, startOwned(data, o))
+}
+
 // A fence ends writes when the place has not answered for the time of the lease, and when what it has is too old. They
 // go on once it answers, and never again after it was taken.
 func TestFence(t *testing.T) {
@@ -142,4 +178,52 @@ func TestFence(t *testing.T) {
 	if err := startOwned(data, o); err == nil {
 		t.Error("the fence was taken down without the place")
 	}
+}
+
+// After the place of a server with a fence was released, the next one waits until that cannot acknowledge writes any
+// more, before it takes the place: one that is killed meanwhile waits again.
+func TestReleasedPlaceWaits(t *testing.T) {
+	t.Parallel()
+	p := backup.Folder(filepath.Join(t.TempDir(), "place"))
+	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+	check.OK(t, startOwned(first, archive.Options{Place: p, Fence: true}))
+	check.Must(archive.Release(t.Context(), p, time.Now()))(t)
+	var waited time.Duration
+	check.OK(t, startOwned(second, archive.Options{Place: p, Sleep: func(d time.Duration) {
+		waited += d
+		if o := check.Must(archive.OwnerOf(t.Context(), p))(t); o.Server != "" {
+			t.Errorf("the place was taken before the wait: %+v", o)
+		}
+	}}))
+	if waited <= archive.Lease {
+		t.Errorf("the second server has waited for %s", waited)
+	}
+	if o := check.Must(archive.OwnerOf(t.Context(), p))(t); o.Epoch != 3 || o.Lease != 0 {
+		t.Errorf("the owner is %+v", o)
+	}
+	// Without a fence there is nothing to wait for: such a server stops to write to the place, and to nothing else.
+	check.Must(archive.Release(t.Context(), p, time.Now()))(t)
+	third := filepath.Join(t.TempDir(), "third")
+	check.OK(t, startOwned(third, archive.Options{Place: p, Sleep: func(d time.Duration) { t.Errorf("a wait of %s", d) }}))
+}
+
+// A server that had a fence is not started without its archive, which another one may have taken over.
+func TestFencedFolderWithoutArchive(t *testing.T) {
+	t.Parallel()
+	p, data := backup.Folder(filepath.Join(t.TempDir(), "place")), filepath.Join(t.TempDir(), "data")
+	alone := func() error {
+		s, err := server.Start(server.Config{Location: data, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		return s.Stop(context.Background())
+	}
+	check.OK(t, startOwned(data, archive.Options{Place: p}))
+	check.OK(t, alone())
+	check.OK(t, startOwned(data, archive.Options{Place: p, Fence: true}))
+	if err := alone(); !errors.Is(err, archive.ErrFenced) || !strings.Contains(err.Error(), p.String()) {
+		t.Errorf("without the archive: %v", err)
+	}
+	check.OK(t, os.RemoveAll(filepath.Join(data, "archive")))
+	check.OK(t, alone())
 }

@@ -29,6 +29,10 @@ type noContent struct{}
 func (noContent) Stats() []extent.Stat                              { return nil }
 func (noContent) Records(uint64, int64, int) (int64, []byte, error) { return 0, nil, nil }
 func (noContent) Retain(func(uint64, int64) bool)                   {}
+func (noContent) Backup(context.Context, func(func(extent.Ref) bool) error, func(extent.Window) []extent.Range,
+	func(extent.Content) error) error {
+	return nil
+}
 
 // writeForPower keeps groups and sends them, and prints the folders that must have them.
 func writeForPower() error {

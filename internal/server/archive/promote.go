@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
+	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
 
 // The moments at which tests kill a standby that is promoted.
@@ -34,12 +35,15 @@ var (
 // not matter.
 const rateMargin = 10
 
-// Errors of a promotion.
+// Errors of a promotion, and of a server that was promoted or had a fence.
 var (
 	// ErrNoFence: the server that owns the place does not stop when the place is taken.
 	ErrNoFence = errors.New("the server that owns the archive has no archive-fence: it would go on to acknowledge writes")
 	// ErrBehind: the standby does not have everything that the place has.
 	ErrBehind = errors.New("the standby does not follow the archive")
+	// ErrFenced: the server of a data folder had Options.Fence, and would run without the archive. The error says what to
+	// do.
+	ErrFenced = errors.New("the server of this data folder had archive-fence")
 )
 
 // Take takes the place for this standby and returns the time to wait until the other server has stopped. force does so
@@ -123,4 +127,30 @@ func (f *Follower) Finish() (until time.Time, err error) {
 		err = nil
 	}
 	return time.Unix(0, moment).UTC(), errors.Join(err, f.dropSegments())
+}
+
+// CheckUnfenced returns an ErrFenced if the server of a data folder must not write without its archive, whose folder
+// dir is: another server may have taken that over, which only the place knows.
+func CheckUnfenced(dir string) error {
+	s, err := loadState(dir, "")
+	if err != nil {
+		return err
+	}
+	place := s.Place
+	if place == "" { // a promotion that was killed has no state of the archive yet
+		var f follow
+		err := sumfile.Read(filepath.Join(dir, followName), followKind, format, &f)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		place = f.Place
+	} else if s.Lease == 0 && !s.Fenced {
+		return nil
+	}
+	if place == "" {
+		return nil
+	}
+	return fmt.Errorf("%w, and another one may have taken over its archive since: start it with that archive, %s. If it "+
+		"is to go on without one, and no other server has taken over, or to look at what it has, remove the folder %s first",
+		ErrFenced, place, dir)
 }

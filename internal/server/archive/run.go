@@ -4,71 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 )
 
 // retryBase is the wait after a base that failed.
 const retryBase = time.Minute
-
-// metrics are the metrics of an archive.
-type metrics struct {
-	segments, bytes, failures, gaps prometheus.Counter
-}
-
-func (a *Archive) register() {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
-	a.m = metrics{
-		segments: counter("lazuli_archive_segments_total", "Segments of the log that were sent to the archive."),
-		bytes:    counter("lazuli_archive_bytes_total", "Bytes of these segments, without bases."),
-		failures: counter("lazuli_archive_failures_total", "Segments and bases that could not be sent; they are sent again."),
-		gaps:     counter("lazuli_archive_gaps_total", "Times at which the archive had to begin again with another base."),
-	}
-	if a.o.Metrics == nil {
-		return
-	}
-	// Before the first publish there is nothing to show, and no spool to ask.
-	gauge := func(name, help string, value func(s *state) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			if s := a.position.Load(); s != nil {
-				return value(s)
-			}
-			return 0
-		})
-	}
-	a.o.Metrics.MustRegister(a.m.segments, a.m.bytes, a.m.failures, a.m.gaps,
-		gauge("lazuli_archive_lag_seconds", "Age of the newest moment that the archive has; 0 before the first.",
-			func(s *state) float64 {
-				if s.Until == 0 {
-					return 0
-				}
-				return max(0, a.o.Now().Sub(time.Unix(0, s.Until)).Seconds())
-			}),
-		gauge("lazuli_archive_refuses_writes",
-			"1 while archive-fence refuses writes: the archive may belong to another server, or is too far behind.",
-			func(*state) float64 {
-				if a.Allow() != nil {
-					return 1
-				}
-				return 0
-			}),
-		gauge("lazuli_archive_waiting_bytes", "Bytes in the data folder that wait for the archive.",
-			func(*state) float64 { return float64(a.waiting()) }),
-		gauge("lazuli_archive_base_timestamp_seconds",
-			"Time of the newest base of the archive, in seconds since 1970; 0 without one: nothing can be restored.",
-			func(s *state) float64 {
-				if s.Base.IsZero() {
-					return 0
-				}
-				return float64(s.Base.UnixMilli()) / 1000
-			}))
-}
 
 // Run sends segments, and makes bases from what open returns, until ctx ends. It begins after Attach.
 func (a *Archive) Run(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
@@ -102,14 +46,44 @@ func (a *Archive) Send(ctx context.Context) {
 	if a.content == nil { // the services are closed
 		return
 	}
-	err := a.cut(ctx)
+	cut := a.cut
+	if a.shared.on {
+		cut = a.cutShared
+	}
+	err := cut(ctx)
 	if errors.Is(err, errAgain) {
-		err = a.cut(ctx)
+		err = cut(ctx)
 	}
 	if ctx.Err() == nil {
 		a.report(err)
 	}
 }
+
+// Detach sends what there is, if the place answers, and ends the use of the content. No request is served any more.
+func (a *Archive) Detach(ctx context.Context) {
+	a.cutting.Lock()
+	defer a.cutting.Unlock()
+	if a.content == nil {
+		return
+	}
+	a.mu.Lock()
+	silent := a.failed != ""
+	a.mu.Unlock()
+	if !silent {
+		ctx, cancel := context.WithTimeout(ctx, detachTimeout)
+		defer cancel()
+		switch {
+		case !a.shared.on:
+			a.report(a.cut(ctx))
+		case a.shared.sends: // another node goes on where this one ends
+			a.report(a.cutShared(ctx))
+		}
+	}
+	a.content = nil
+}
+
+// detachTimeout bounds the wait for the place at a stop. What was not sent then is sent after the next start.
+const detachTimeout = 5 * time.Second
 
 func (a *Archive) silent() bool {
 	a.mu.Lock()
@@ -139,10 +113,7 @@ func (a *Archive) report(err error) {
 // makeBases makes the first base of each timeline, and others at an interval.
 func (a *Archive) makeBases(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
 	for ctx.Err() == nil {
-		wait := time.Duration(0)
-		if s := a.position.Load(); !s.Base.IsZero() {
-			wait = s.Base.Add(a.o.Base).Sub(a.o.Now())
-		}
+		wait := a.nextBase()
 		if wait <= 0 {
 			if err := a.makeBase(ctx, open); err != nil && ctx.Err() == nil {
 				a.m.failures.Inc()
@@ -161,18 +132,34 @@ func (a *Archive) makeBases(ctx context.Context, open func(context.Context, back
 	}
 }
 
+// nextBase returns how long it is until the next base is due.
+func (a *Archive) nextBase() time.Duration {
+	s := a.position.Load()
+	switch {
+	case a.shared.on && a.nextShared() == nil: // another node makes the bases
+		return a.o.Every
+	case a.shared.on && a.nextShared().Timeline != s.Timeline, s.Base.IsZero():
+		return 0
+	}
+	return s.Base.Add(a.o.Base).Sub(a.o.Now())
+}
+
 // makeBase makes a base, and removes what is older than the time that must stay reachable.
 func (a *Archive) makeBase(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) error {
 	began := time.Now()
 	a.cutting.Lock()
 	err := a.own(ctx)
+	if err == nil && a.shared.on {
+		err = a.locate(ctx)
+	}
 	a.cutting.Unlock()
-	if err != nil {
+	if err != nil || a.shared.on && a.nextShared() == nil { // another node was faster
 		return err
 	}
 	// The newest backup stays in any case. One that is older than all that must be reachable is needed as the beginning,
 	// and is at most one interval older.
-	r, err := backup.Make(ctx, a.o.Place, open, backup.Options{Keep: 1, KeepFor: a.o.Keep + a.o.Base, Now: a.o.Now})
+	r, err := backup.Make(ctx, a.o.Place, a.openBase(open),
+		backup.Options{Keep: 1, KeepFor: a.o.Keep + a.o.Base, Now: a.o.Now})
 	if err != nil {
 		return err
 	}
@@ -182,10 +169,14 @@ func (a *Archive) makeBase(ctx context.Context, open func(context.Context, backu
 	// The timeline may have ended while the base was made.
 	a.cutting.Lock()
 	current := a.state.Timeline == r.Log.Timeline
-	if current {
+	switch {
+	case current:
 		a.state.Base = r.Log.At
 		err = a.state.save(a.dir)
 		a.publish()
+	case a.shared.on && a.shared.next == r.Log.Timeline:
+		err = a.begun(ctx, r.Manifest)
+		current = err == nil
 	}
 	a.cutting.Unlock()
 	if !current { // a gap, meanwhile: the next base belongs to the timeline after it
@@ -194,6 +185,33 @@ func (a *Archive) makeBase(ctx context.Context, open func(context.Context, backu
 	a.o.Log.Info("base of the archive made", "to", a.o.Place.String(), "name", r.Name, "bytes", r.Bytes, "new", r.New,
 		"took", time.Since(began).Round(time.Millisecond).String())
 	return errors.Join(err, a.tidy(ctx))
+}
+
+// openBase returns open for a base. What is to be sent again is noted, durably, before the list of the base can exist.
+func (a *Archive) openBase(open func(context.Context, backup.Held) (backup.Source, error)) func(context.Context,
+	backup.Held) (backup.Source, error) {
+	if a.shared.on { // content is sent by references
+		return open
+	}
+	return func(ctx context.Context, held backup.Held) (backup.Source, error) {
+		a.mu.Lock()
+		a.basing = true
+		a.mu.Unlock()
+		source, err := open(ctx, held)
+		if err != nil {
+			return nil, err
+		}
+		a.cutting.Lock()
+		defer a.cutting.Unlock()
+		a.mu.Lock()
+		a.basing = false
+		a.state.Resend = slices.Clone(a.resend) // fewer, if a cut has sent them since
+		a.mu.Unlock()
+		if err := a.state.save(a.dir); err != nil {
+			return nil, errors.Join(err, source.Close())
+		}
+		return source, nil
+	}
 }
 
 // tidy removes the segments that no base needs.

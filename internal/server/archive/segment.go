@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -61,6 +62,12 @@ type header struct {
 type head struct {
 	Next  uint64 `json:"next"` // number of the next segment
 	Until int64  `json:"until"`
+	// What follows is in the archive of a cluster, for the nodes that do not send: the sum of the last segment, the last
+	// groups of all segments with their times, and the time of the newest base.
+	Prev   string            `json:"prev,omitempty"`
+	Groups map[string]uint64 `json:"groups,omitempty"`
+	Times  map[string]int64  `json:"times,omitempty"`
+	Base   time.Time         `json:"base,omitzero"`
 }
 
 // item is a part of a segment. Bytes are the payload, the records or the file.

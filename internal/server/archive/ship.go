@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -135,6 +136,13 @@ func (c *cut) add(i *item) error {
 // sendContent adds the records of all extents that no segment has, and the file with the keys if it has changed.
 func (c *cut) sendContent() error {
 	a := c.a
+	// After the spool was closed for this cut: its groups were committed before a base that is made now.
+	a.mu.Lock()
+	for _, id := range a.resend {
+		delete(a.state.Content, id)
+	}
+	a.resend, a.state.Resend = nil, nil
+	a.mu.Unlock()
 	stats := a.content.Stats()
 	slices.SortFunc(stats, func(x, y extent.Stat) int { return int(int64(x.ID) - int64(y.ID)) })
 	exists := map[uint64]bool{}
@@ -222,9 +230,14 @@ func (c *cut) put(until int64) error {
 	}
 	pending := a.state.Pending
 	// The sum is noted, durably, before the segment can exist. If this process dies, the next one knows a segment that it
-	// finds under the number as its own, whatever it would send itself.
-	a.state.Pending = sum
-	if err := errors.Join(a.state.save(a.dir), fault.Point(pointPending)); err != nil {
+	// finds under the number as its own, whatever it would send itself. Of segments of a cluster each node knows that.
+	if !a.shared.on {
+		a.state.Pending = sum
+		if err := a.state.save(a.dir); err != nil {
+			return err
+		}
+	}
+	if err := fault.Point(pointPending); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, putTimeout)
@@ -232,6 +245,9 @@ func (c *cut) put(until int64) error {
 	name := segmentName(h.Timeline, h.Number)
 	err = a.o.Place.Create(ctx, name, file)
 	if errors.Is(err, backup.ErrExists) {
+		if a.shared.on {
+			return errAgain
+		}
 		h, sum, err = a.adopt(ctx, name, pending, sum, &c.items)
 	}
 	if err = errors.Join(err, fault.Point(pointCreated)); err != nil {
@@ -286,7 +302,14 @@ func (a *Archive) note(h header, sum string, items []byte) error {
 		switch i.kind {
 		case itemGroup:
 			a.state.Groups[backup.Databases[i.database]] = i.number
+			if a.shared.on {
+				a.state.Times[backup.Databases[i.database]] = i.at
+			}
 		case itemContent:
+			if a.shared.on {
+				a.noteContent(i)
+				break
+			}
 			a.state.Content[i.extent] = i.offset + int64(len(i.bytes))
 		case itemKeys:
 			a.state.Keys = sumOf(i.bytes)
@@ -299,7 +322,11 @@ func (a *Archive) note(h header, sum string, items []byte) error {
 
 // putHead says that there is nothing after the last segment up to a time.
 func (a *Archive) putHead(ctx context.Context, until int64) error {
-	text, err := sumfile.Encode(headKind, format, head{a.state.Next, until})
+	end := head{Next: a.state.Next, Until: until}
+	if a.shared.on {
+		end.Prev, end.Groups, end.Times, end.Base = a.state.Prev, a.state.Groups, a.state.Times, a.state.Base
+	}
+	text, err := sumfile.Encode(headKind, format, end)
 	if err != nil {
 		return err
 	}
@@ -310,4 +337,23 @@ func (a *Archive) putHead(ctx context.Context, until int64) error {
 	}
 	a.state.Until = until
 	return nil
+}
+
+// noteContent notes content that a segment has.
+func (a *Archive) noteContent(i *item) {
+	if a.shared.have == nil {
+		return
+	}
+	w := extent.Window{Extent: i.extent, Number: i.offset / extent.WindowSize}
+	list := append(slices.Clone(a.shared.have[w]), extent.Range{From: i.offset, To: i.offset + int64(len(i.bytes))})
+	slices.SortFunc(list, func(x, y extent.Range) int { return cmp.Compare(x.From, y.From) })
+	joined := list[:1]
+	for _, r := range list[1:] {
+		if l := &joined[len(joined)-1]; r.From <= l.To {
+			l.To = max(l.To, r.To)
+		} else {
+			joined = append(joined, r)
+		}
+	}
+	a.shared.have[w] = joined
 }

@@ -255,3 +255,34 @@ func TestStandbyOfDamagedArchive(t *testing.T) {
 	check.Must(s.Promote(t.Context(), false))(t)
 	check.OK(t, putMessage(t, s.storage, "three"))
 }
+
+// A place that does not answer in the last step of a promotion leaves a standby that serves reads. The next promotion
+// goes on, without a restart.
+func TestPromotionBesideAPlaceThatIsDown(t *testing.T) {
+	t.Parallel()
+	p := backup.Folder(filepath.Join(t.TempDir(), "place"))
+	r := start(t, filepath.Join(t.TempDir(), "first"), archive.Options{Place: p, Fence: true})
+	awaitBases(t, p, 1)
+	r.put(t, "one")
+	r.Send(t.Context())
+	r.stop(t)
+	down := &flaky{Place: p}
+	c := standbyConfig(filepath.Join(t.TempDir(), "second"), p, nil)
+	c.Archive = archive.New(archive.Options{Place: down, Fence: true, Log: c.Log})
+	s := check.Must(server.Start(c))(t)
+	defer func() { check.OK(t, s.Stop(context.Background())) }()
+	x := &second{Server: s, storage: check.Must(workers.OpenStorage(s.ConnectionString()))(t)}
+	x.awaitMessages(t, "one")
+	down.down.Store(true)
+	if _, err := s.Promote(t.Context(), false); !errors.Is(err, errDown) {
+		t.Errorf("beside a place that is down: %v", err)
+	}
+	x.awaitMessages(t, "one")
+	if putMessage(t, x.storage, "refused") == nil {
+		t.Error("a standby whose promotion has failed takes writes")
+	}
+	down.down.Store(false)
+	check.Must(s.Promote(t.Context(), false))(t)
+	check.OK(t, putMessage(t, x.storage, "two"))
+	x.awaitMessages(t, "one", "two")
+}

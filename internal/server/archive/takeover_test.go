@@ -261,7 +261,7 @@ func TestStandbyIsKilled(t *testing.T) {
 				point += "=kill"
 			}
 			run := func(plan string) error {
-				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 				defer cancel()
 				cmd := exec.CommandContext(ctx, os.Args[0])
 				cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // shows where it hangs
@@ -284,6 +284,15 @@ func TestStandbyIsKilled(t *testing.T) {
 				t.Fatalf("the second time: %v", err)
 			}
 			wantClean(t, data)
+			// Without the archive it must not write, until a person says that nothing else does.
+			if s, err := server.Start(server.Config{Location: data, Log: slog.New(slog.DiscardHandler)}); !errors.Is(err,
+				archive.ErrFenced) {
+				if err == nil {
+					_ = s.Stop(context.Background())
+				}
+				t.Errorf("a promoted server without its archive: %v", err)
+			}
+			check.OK(t, os.RemoveAll(filepath.Join(data, "archive")))
 			s, err := server.Start(server.Config{Location: data, Log: slog.New(slog.DiscardHandler)})
 			check.OK(t, err)
 			defer func() { check.OK(t, s.Stop(context.Background())) }()

@@ -106,6 +106,16 @@ func (b blobs) Create(ctx context.Context, name string, content []byte) error {
 }
 
 func (b blobs) List(ctx context.Context, prefix string, fn func(string) error) error {
+	return b.list(ctx, prefix, func(name string, _ int64) error {
+		if name == lockName {
+			return nil
+		}
+		return fn(name)
+	})
+}
+
+// list calls fn with the names and sizes of the blobs that begin with prefix. A container that does not exist has none.
+func (b blobs) list(ctx context.Context, prefix string, fn func(string, int64) error) error {
 	pages := b.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix})
 	for pages.More() {
 		page, err := pages.NextPage(ctx)
@@ -116,10 +126,7 @@ func (b blobs) List(ctx context.Context, prefix string, fn func(string) error) e
 			return err
 		}
 		for _, item := range page.Segment.BlobItems {
-			if *item.Name == lockName {
-				continue
-			}
-			if err := fn(*item.Name); err != nil {
+			if err := fn(*item.Name, *item.Properties.ContentLength); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,7 @@
 // Package backup copies the state of a running server, or of a cluster, to another place, and makes data folders from
 // such copies.
 //
-// A [Place] is a folder, or a container of a storage account:
+// A [Place] is a folder, a container of a storage account, or a bucket of S3:
 //
 //	lazuli-backups          marks the place
 //	backups/<time>          the list of a backup: see Manifest; written last

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/filelock"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // Place holds backups: files with names that have slashes.
@@ -41,10 +42,10 @@ var ErrNoFolder = errors.New("does not exist")
 
 // Errors of the methods of a Place.
 var (
-	// ErrAbsent means that a place does not have a file.
-	ErrAbsent = errors.New("the file does not exist")
+	// ErrAbsent means that a place does not have a file. It is the same as for an object of the tier.
+	ErrAbsent = tier.ErrAbsent
 	// ErrExists means that a place has a file that was to be created.
-	ErrExists = errors.New("the file exists")
+	ErrExists = tier.ErrExists
 )
 
 // folder is a place on a disk.
@@ -153,15 +154,18 @@ func (f folder) Lock(ctx context.Context) (context.Context, func() error, error)
 	return ctx, func() error { return filelock.Close(file) }, nil
 }
 
-// Open returns the place that text names: the URL of a container, or the path of a folder. account is the connection
-// string of the container's account, "" if the URL has a SAS. Errors: ErrNoFolder for a folder that the first backup
-// could not create.
+// Open returns the place that text names: the URL of a container, the address of a bucket, see [Bucket], or the path of
+// a folder. account is the connection string of the container's account, "" if the URL has a SAS. Errors: ErrNoFolder
+// for a folder that the first backup could not create.
 func Open(text, account string) (Place, error) {
+	if strings.HasPrefix(text, "s3://") {
+		return Bucket(text)
+	}
 	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
 		return Container(text, account)
 	}
 	if text == "" {
-		return nil, errors.New("a backup needs the path of a folder or the URL of a container")
+		return nil, errors.New("a backup needs the path of a folder, the URL of a container or s3://BUCKET/PREFIX")
 	}
 	path, err := filepath.Abs(text)
 	if err != nil {

@@ -63,6 +63,41 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+func TestCopiesOfShards(t *testing.T) {
+	good := []string{"--cluster-node", "n1", "--cluster-listen", "127.0.0.1:6201", "--shards", "4", "--cluster-peers",
+		"n1=127.0.0.1:6201@a,n2=127.0.0.1:6202@b,n3=127.0.0.1:6203@c,n4=127.0.0.1:6204@a", "--cluster-copies", "3"}
+	r := mustLoad(t, good, nil, "")
+	if p := r.Cluster.Peering(); p.Copies != 3 || p.Peers[3].Zone != "a" {
+		t.Errorf("got %+v", p)
+	}
+	for want, args := range map[string][]string{
+		"each shard is on 3 nodes":       {"--cluster-copies", "2"},
+		"set cluster-node":               nil,
+		"it needs several shards":        {"--shards", "1"},
+		"managed-accounts needs nodes":   {"--managed-accounts"},
+		"events needs nodes that have":   {"--events"},
+		"faults needs nodes that have":   {"--faults"},
+		"backup-to needs nodes that":     {"--backup-to", "/backups"},
+		"seed needs nodes that have all": {"--seed", "seed.yaml"},
+		"they need cluster-copies":       {"--cluster-copies", "0"},
+	} {
+		args = append(slices.Clone(good), args...)
+		if want == "set cluster-node" {
+			args = []string{"--cluster-copies", "3"}
+		}
+		if _, err := load(t, args, nil, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %q", args, err, want)
+		}
+	}
+	front := []string{"--cluster-node", "f1", "--cluster-front", "--cluster-peers",
+		"n1=127.0.0.1:6201@a,n2=127.0.0.1:6202@b,n3=127.0.0.1:6203@c"}
+	mustLoad(t, front, nil, "")
+	if _, err := load(t, append(front, "--cluster-copies", "3"), nil, ""); err == nil ||
+		!strings.Contains(err.Error(), "needs no cluster-copies") {
+		t.Errorf("a front-end: got %v", err)
+	}
+}
+
 // A front-end has the options of listeners, limits and the process, and refuses those about data and accounts.
 func TestFrontOptions(t *testing.T) {
 	good := []string{"--cluster-node", "f1", "--cluster-front", "--cluster-peers",
@@ -72,16 +107,22 @@ func TestFrontOptions(t *testing.T) {
 	if p := r.Cluster.Peering(); !p.Front || p.Node != "f1" || len(p.Peers) != 3 || r.Dashboard() {
 		t.Errorf("got %+v", p)
 	}
+	// Of the name of a pod the last characters count, which no other pod has.
+	pod := mustLoad(t, append(slices.Clone(good), "--cluster-node", "a-long-release-lazuli-front-5d8f7c9b6d-abcde"), nil, "")
+	if got := pod.Cluster.Peering().Node; got != "se-lazuli-front-5d8f7c9b6d-abcde" {
+		t.Errorf("the front-end is %q", got)
+	}
 	for want, args := range map[string][]string{
-		"set cluster-node":       {"--cluster-front"},
-		"has no cluster-listen":  append(slices.Clone(good), "--cluster-listen", "127.0.0.1:6204"),
-		"needs cluster-node and": {"--cluster-front", "--cluster-node", "f1"},
-		"location is for nodes":  append(slices.Clone(good), "--location", "x"),
-		"roles is for nodes":     append(slices.Clone(good), "--roles", "archive"),
-		"accounts-file is for":   append(slices.Clone(good), "--accounts-file", "x"),
-		"backup-to is for nodes": append(slices.Clone(good), "--backup-to", "x"),
-		"oauth is for nodes":     append(slices.Clone(good), "--oauth", "dev"),
-		"admin-state is for":     append(slices.Clone(good), "--admin-state"),
+		"the node's name \"F 1\"": append(slices.Clone(good), "--cluster-node", "F 1"),
+		"set cluster-node":        {"--cluster-front"},
+		"has no cluster-listen":   append(slices.Clone(good), "--cluster-listen", "127.0.0.1:6204"),
+		"needs cluster-node and":  {"--cluster-front", "--cluster-node", "f1"},
+		"location is for nodes":   append(slices.Clone(good), "--location", "x"),
+		"roles is for nodes":      append(slices.Clone(good), "--roles", "archive"),
+		"accounts-file is for":    append(slices.Clone(good), "--accounts-file", "x"),
+		"backup-to is for nodes":  append(slices.Clone(good), "--backup-to", "x"),
+		"oauth is for nodes":      append(slices.Clone(good), "--oauth", "dev"),
+		"admin-state is for":      append(slices.Clone(good), "--admin-state"),
 	} {
 		_, err := load(t, args, nil, "")
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -98,20 +98,22 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 		"allow-copy-source": "a.example,*.b.example",
 		"backup-to":         "place", "backup-keep": "5",
 		"archive": "archive", "archive-spool": "100", "archive-keep": "1h0m0s", "archive-base": "2h0m0s",
+		"content-tier": "tier", "content-cache": "100",
 	}
 	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
 		"cert": true, "key": true, "pwd": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true,
 		"oauth-audiences": true, "oauth-roles": true, "oauth-groups": true,
 		"durable-account": true, "durable-token": true, "backup-token": true, "backup-connection-string": true,
-		"backup-hold-writes": true,
-		"archive-key-file":   true, "archive-connection-string": true, "archive-fence": true, "standby-of": true,
+		"backup-hold-writes":    true,
+		"content-tier-key-file": true, "content-tier-connection-string": true,
+		"archive-key-file": true, "archive-connection-string": true, "archive-fence": true, "standby-of": true,
 		"test-clock": true, "roles-account": true, "allow-private-copy-source": true, "allow-event-host": true,
 		"allow-private-event-host": true, "blob-immutability": true, "nats-replicas": true, "nats-url": true,
 		"nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true, "nats-monitor": true,
 		"nats-unproven": true, "nats-services": true,
 		// bound to each other
 		"cluster-node": true, "cluster-front": true, "cluster-listen": true, "cluster-peers": true,
-		"cluster-secret-file": true, "cluster-ca": true,
+		"cluster-copies": true, "cluster-secret-file": true, "cluster-ca": true,
 		"cluster-cert": true, "cluster-key": true}
 	for _, g := range groups {
 		for i := range g.options {
@@ -204,6 +206,10 @@ func TestErrorsNameTheOption(t *testing.T) {
 			want: "archive x/../data is in the data folder"},
 		{name: "backups in the data folder", args: []string{"--location", "data", "--backup-to", "data/b"},
 			want: "backup-to data/b is in the data folder"},
+		{name: "connection string of a bucket", args: []string{"--archive", "s3://b/x"},
+			env:  []string{"LAZULI_ARCHIVE_CONNECTION_STRING=UseDevelopmentStorage=true"},
+			want: "a bucket of S3 has no connection string"},
+		{name: "scheme of a place", args: []string{"--archive", "gs://b/x"}, want: "gs is not supported"},
 		{name: "unknown flag", args: []string{"--blob-prot", "1"}, want: "unknown flag: --blob-prot"},
 		{name: "port out of range", args: []string{"--blob-port", "65536"},
 			want: `--blob-port: "65536" is not a number from 0 to 65535`},

@@ -25,7 +25,7 @@ var opens = map[string]string{
 	"table-host": "", "table-port": "", "table-keep-alive-timeout": "", "accounts": "", "accounts-file": "",
 	"strict-api-version": "", "disable-product-style-url": "",
 	"cert": "", "key": "", "pwd": "", "require-https": "", "cluster-listen": "", "cluster-peers": "", "cluster-front": "",
-	"cluster-secret-file": "", "cluster-ca": "", "cluster-cert": "", "cluster-key": "",
+	"cluster-copies": "", "cluster-secret-file": "", "cluster-ca": "", "cluster-cert": "", "cluster-key": "",
 
 	// Calls to others have lists of hosts of their own (package egress).
 	"allow-copy-source": "", "allow-private-copy-source": "", "allow-event-host": "", "allow-private-event-host": "",
@@ -37,6 +37,7 @@ var opens = map[string]string{
 	"backup-connection-string": "", "backup-hold-writes": "", "archive": "", "archive-keep": "", "archive-base": "",
 	"archive-spool": "", "archive-every": "", "archive-fence": "", "standby-of": "",
 	"archive-key-file": "", "archive-connection-string": "",
+	"content-tier": "", "content-cache": "", "content-tier-key-file": "", "content-tier-connection-string": "",
 
 	"location": "", "in-memory": "", "seed": "", "durability": "", "shards": "", "max-connections": "", "max-requests": "",
 	"shutdown-timeout": "", "silent": "", "log-level": "", "log-format": "",

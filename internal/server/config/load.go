@@ -10,22 +10,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Source is the place where a value came from. A later one wins.
-type Source int
-
-// The sources.
-const (
-	FromDefault Source = iota
-	FromFile
-	FromEnvironment
-	FromFlag
-)
-
-// String returns a word for the source.
-func (s Source) String() string {
-	return [...]string{"default", "file", "environment", "flag"}[s]
-}
-
 // Sources are the places that Load reads.
 type Sources struct {
 	// Flags is a set with AddFlags' flags, after parsing; nil for none.
@@ -35,23 +19,6 @@ type Sources struct {
 	// Service is the service of a program that has one, as azurite-blob has; "" for all. Its data folder is a folder of
 	// the service's name in Location: several such programs, which may share a Location, cannot share a data folder.
 	Service string
-}
-
-// Result is a configuration and how it came about.
-type Result struct {
-	Config
-	// Notes are for the operator: what was accepted and has no effect, what was ignored.
-	Notes []string
-
-	sources map[*option]Source
-}
-
-// setting is one value from one source.
-type setting struct {
-	option *option
-	value  string
-	from   Source
-	where  string // what the user calls it: "--blob-port", "environment variable X", "lazuli.yaml:3: blob-port"
 }
 
 // Load reads all sources and validates the result. Its errors are for the user; they name the option and where it was
@@ -150,6 +117,3 @@ func (r *Result) persistence() error {
 	}
 	return nil
 }
-
-// Source says where the named option's value came from.
-func (r *Result) Source(name string) Source { return r.sources[lookup(name)] }

@@ -25,6 +25,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 )
 
 // entries is the number of blobs, messages and entities of the benchmark: 2,000, or what the variable says.
@@ -53,7 +54,7 @@ func BenchmarkFirstByte(b *testing.B) {
 	defer func() { _ = s.Stop(context.Background()) }()
 	site := httptest.NewServer(dashboard.New(
 		dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
-			Requests: dashboard.NewRequests(time.Now), Log: slog.New(slog.DiscardHandler)}))
+			Requests: requestlog.New(time.Now), Log: slog.New(slog.DiscardHandler)}))
 	defer site.Close()
 	fill(b, s, n)
 	middle := fmt.Sprintf("%07d", n/2)

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/display"
 )
 
 const (
@@ -39,7 +39,7 @@ type poisonQueue struct {
 // contents counts what the account of a request has.
 func (d *dashboard) contents(r *http.Request) (c contents, err error) {
 	c.Account = r.PathValue("account")
-	blobs, err := d.blobClient(r)
+	blobs, err := d.BlobClient(r)
 	if err != nil {
 		return c, err
 	}
@@ -48,8 +48,8 @@ func (d *dashboard) contents(r *http.Request) (c contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.Containers = atLeast(len(containers.ContainerItems), ptr.Value(containers.NextMarker) != "")
-	tables, err := d.tableClient(r)
+	c.Containers = display.AtLeast(len(containers.ContainerItems), ptr.Value(containers.NextMarker) != "")
+	tables, err := d.TableClient(r)
 	if err != nil {
 		return c, err
 	}
@@ -58,12 +58,12 @@ func (d *dashboard) contents(r *http.Request) (c contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.Tables = atLeast(len(listed.Tables), ptr.Value(listed.NextTableName) != "")
+	c.Tables = display.AtLeast(len(listed.Tables), ptr.Value(listed.NextTableName) != "")
 	return c, d.countQueues(r, &c)
 }
 
 func (d *dashboard) countQueues(r *http.Request, c *contents) error {
-	client, err := d.queueClient(r)
+	client, err := d.QueueClient(r)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (d *dashboard) countQueues(r *http.Request, c *contents) error {
 		return err
 	}
 	more := ptr.Value(queues.NextMarker) != ""
-	c.Queues = atLeast(len(queues.Queues), more)
+	c.Queues = display.AtLeast(len(queues.Queues), more)
 	messages := 0
 	for i, q := range queues.Queues {
 		if i == countedQueues {
@@ -90,45 +90,6 @@ func (d *dashboard) countQueues(r *http.Request, c *contents) error {
 			c.Poison = append(c.Poison, poisonQueue{ptr.Value(q.Name), n})
 		}
 	}
-	c.Messages = atLeast(messages, more)
-	return nil
-}
-
-func atLeast(n int, more bool) string {
-	if more {
-		return count(n) + "+"
-	}
-	return count(n)
-}
-
-var errNothingChosen = problem{http.StatusBadRequest, "Nothing is chosen", "Choose in the first column of the list."}
-
-// changeList creates the resource that the form of a list names, or removes those that are chosen. list is the part of
-// the list's address.
-func changeList(w http.ResponseWriter, r *http.Request, list string, create,
-	remove func(ctx context.Context, name string) error) error {
-	here := []string{"accounts", r.PathValue("account"), list}
-	switch r.PostFormValue("action") {
-	case "create":
-		name := strings.TrimSpace(r.PostFormValue("name"))
-		return back(w, r, create(r.Context(), name), link(append(here, name)...), "created")
-	case "delete":
-		return back(w, r, removeChosen(r, func(name string) error { return remove(r.Context(), name) }), link(here...),
-			"deleted")
-	}
-	return errAction
-}
-
-// removeChosen calls remove for each name that a list's form has chosen.
-func removeChosen(r *http.Request, remove func(name string) error) error {
-	chosen := r.PostForm["chosen"]
-	if len(chosen) == 0 {
-		return errNothingChosen
-	}
-	for _, name := range chosen {
-		if err := remove(name); err != nil {
-			return err
-		}
-	}
+	c.Messages = display.AtLeast(messages, more)
 	return nil
 }

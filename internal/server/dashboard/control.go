@@ -12,6 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/frame"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
@@ -33,18 +34,19 @@ type controlPage struct {
 	Now                 time.Time
 }
 
-func (controlPage) template() string { return "control" }
+func (controlPage) Template() string { return "control" }
 
 // control is the page of what changes the server as a whole.
 func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
-	b := d.Backend()
-	data := controlPage{State: d.State, Seed: d.Seed != nil, Faults: b.Faults() != nil, Form: r.URL.Query(),
-		Now: d.Now(), InMemory: d.InMemory}
-	if d.Clock != nil {
-		data.Clock, data.Ahead = true, d.Clock.Offset()
+	b := d.options.Backend()
+	data := controlPage{State: d.options.State, Seed: d.options.Seed != nil, Faults: b.Faults() != nil,
+		Form: r.URL.Query(),
+		Now:  d.Now(), InMemory: d.options.InMemory}
+	if d.options.Clock != nil {
+		data.Clock, data.Ahead = true, d.options.Clock.Offset()
 	}
 	// Without a folder there is nothing to make a snapshot of.
-	if d.State && !d.InMemory {
+	if d.options.State && !d.options.InMemory {
 		list, err := b.Snapshots()
 		// A folder that ends with the server has no place for snapshots; the page then shows none and is no error.
 		if err != nil && !errors.Is(err, datadir.ErrTemporary) {
@@ -66,7 +68,7 @@ func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
 		}
 		data.Rules = rows
 	}
-	return d.show(w, r, "Control", nil, data)
+	return d.Show(w, r, "Control", nil, data)
 }
 
 // patience bounds the wait of a snapshot for requests that are under way.
@@ -74,27 +76,29 @@ const patience = 10 * time.Second
 
 // changeControl resets, seeds, saves and restores, and changes the fault rules.
 func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error {
-	b, action := d.Backend(), r.PostFormValue("action")
-	here := link("control")
+	b, action := d.options.Backend(), r.PostFormValue("action")
+	here := frame.Link("control")
 	switch action {
 	case "fault", "faultjson", "unfault", "nofaults":
 		if b.Faults() == nil {
-			return problem{http.StatusForbidden, "Fault rules are not allowed", "Start lazuli with --faults."}
+			return frame.NewProblem(http.StatusForbidden, "Fault rules are not allowed", "Start lazuli with --faults.")
 		}
 		return d.changeFaults(w, r, b.Faults(), action)
 	case "clock":
-		if d.Clock == nil {
-			return problem{http.StatusForbidden, "The server runs on the system's clock", "Start lazuli with --test-clock."}
+		if d.options.Clock == nil {
+			return frame.NewProblem(http.StatusForbidden, "The server runs on the system's clock",
+				"Start lazuli with --test-clock.")
 		}
-		if err := d.Clock.Change(strings.TrimSpace(r.PostFormValue("forward"))); err != nil {
-			return problem{http.StatusBadRequest, "The clock was not set: " + err.Error(),
-				"Messages that are waiting, leases and retention follow the clock; it cannot go back."}
+		if err := d.options.Clock.Change(strings.TrimSpace(r.PostFormValue("forward"))); err != nil {
+			return frame.NewProblem(http.StatusBadRequest, "The clock was not set: "+err.Error(),
+				"Messages that are waiting, leases and retention follow the clock; it cannot go back.")
 		}
-		return back(w, r, nil, here, "clock")
+		return frame.Back(w, r, nil, here, "clock")
 	}
 	// The actions above have options of their own. All that follow change the state as a whole.
-	if !d.State {
-		return problem{http.StatusForbidden, "Resets and snapshots are not allowed", "Start lazuli with --admin-state."}
+	if !d.options.State {
+		return frame.NewProblem(http.StatusForbidden, "Resets and snapshots are not allowed",
+			"Start lazuli with --admin-state.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
@@ -110,15 +114,15 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 			}
 		}
 		if len(scope.Services) == 0 {
-			return problem{http.StatusBadRequest, "No service was chosen", "Choose the services whose data is deleted."}
+			return frame.NewProblem(http.StatusBadRequest, "No service was chosen", "Choose the services whose data is deleted.")
 		}
 		_, err = b.Reset(r.Context(), scope)
 	case "seed":
 		outcome = "seeded"
-		if d.Seed == nil {
-			return problem{http.StatusConflict, "There is no seed", "Start lazuli with --seed FILE."}
+		if d.options.Seed == nil {
+			return frame.NewProblem(http.StatusConflict, "There is no seed", "Start lazuli with --seed FILE.")
 		}
-		err = d.Seed(r.Context())
+		err = d.options.Seed(r.Context())
 	case "save":
 		err = b.Save(ctx, name, false)
 	case "restore":
@@ -128,31 +132,31 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 		outcome = "removed"
 		err = b.RemoveSnapshot(name)
 	default:
-		return errAction
+		return frame.ErrAction
 	}
 	switch {
 	case errors.Is(err, datadir.ErrSnapshotName), errors.Is(err, datadir.ErrSnapshotExists),
 		errors.Is(err, datadir.ErrSnapshotNotFound), errors.Is(err, datadir.ErrTemporary), errors.Is(err, server.ErrBusy):
-		return problem{http.StatusConflict, err.Error(), ""}
+		return frame.NewProblem(http.StatusConflict, err.Error(), "")
 	case err != nil:
 		return err
 	}
-	return back(w, r, nil, here, outcome)
+	return frame.Back(w, r, nil, here, outcome)
 }
 
 // changeFaults adds or removes fault rules.
 func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *faultrule.Set, action string) error {
-	here := link("control")
+	here := frame.Link("control")
 	switch action {
 	case "unfault":
 		// A rule may have ended by its own count since the page was shown.
 		if err := rules.Remove(r.PostFormValue("name")); err != nil {
-			return problem{http.StatusNotFound, err.Error(), ""}
+			return frame.NewProblem(http.StatusNotFound, err.Error(), "")
 		}
-		return back(w, r, nil, here, "removed")
+		return frame.Back(w, r, nil, here, "removed")
 	case "nofaults":
 		rules.Clear()
-		return back(w, r, nil, here, "removed")
+		return frame.Back(w, r, nil, here, "removed")
 	}
 	var rule faultrule.Rule
 	var err error
@@ -166,7 +170,7 @@ func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *
 		_, err = rules.Add(rule)
 	}
 	if err != nil {
-		return problem{http.StatusBadRequest, err.Error(), "docs/faults.md describes the rules."}
+		return frame.NewProblem(http.StatusBadRequest, err.Error(), "docs/faults.md describes the rules.")
 	}
-	return back(w, r, nil, here, "added")
+	return frame.Back(w, r, nil, here, "added")
 }

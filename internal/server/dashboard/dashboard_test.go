@@ -26,6 +26,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 )
 
 const base = "/ui/accounts/devstoreaccount1/"
@@ -39,7 +40,7 @@ type site struct {
 
 func open(t *testing.T, change ...func(*dashboard.Options)) *site {
 	t.Helper()
-	requests := dashboard.NewRequests(time.Now)
+	requests := requestlog.New(time.Now)
 	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler), Faults: true, Events: true,
 		Observe: requests.Observe})
 	if err != nil {
@@ -650,7 +651,7 @@ func TestStarting(t *testing.T) {
 func blobType(kind string) *blob.HTTPHeaders { return &blob.HTTPHeaders{BlobContentType: &kind} }
 
 func BenchmarkObserve(b *testing.B) {
-	l := dashboard.NewRequests(time.Now)
+	l := requestlog.New(time.Now)
 	hr := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/devstoreaccount1/box/blob", nil)
 	r, err := wire.Parse(wire.Blob, hr, httptest.NewRecorder(), time.Now(), wire.Options{})
 	if err != nil {

@@ -8,6 +8,10 @@
 // of [wire.WithSystem] in place of a credential. So the dashboard shows what a client sees, and has no access to the
 // state that a client does not have.
 //
+// Package frame has what all pages share; blobpages, queuepages, tablepages, workflowpages and functionpages are kinds
+// of pages over it, with their templates. This package puts them together, and has the pages that are about the server
+// as a whole: home, accounts, search, requests, traces, events, controls.
+//
 // # Who may use it
 //
 // The admin listener guards it by Host, Origin and Sec-Fetch-Site. Every change carries a token that only the

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/frame"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
@@ -14,9 +15,9 @@ import (
 const flushPatience = 8 * time.Second
 
 // errNoEvents is the answer where event subscriptions are not allowed.
-var errNoEvents = problem{http.StatusForbidden, "Event subscriptions are not allowed",
-	"Start lazuli with --events. In a cluster, use the dashboard of the node that delivers events; lazuli event ls " +
-		"names it."}
+var errNoEvents = frame.NewProblem(http.StatusForbidden, "Event subscriptions are not allowed",
+	"Start lazuli with --events. In a cluster, use the dashboard of the node that delivers events; lazuli event ls "+
+		"names it.")
 
 // eventsPage holds the event subscriptions.
 type eventsPage struct {
@@ -27,20 +28,20 @@ type eventsPage struct {
 	Now   time.Time
 }
 
-func (eventsPage) template() string { return "events" }
+func (eventsPage) Template() string { return "events" }
 
 // events shows the event subscriptions and what became of their events.
 func (d *dashboard) events(w http.ResponseWriter, r *http.Request) error {
 	data := eventsPage{Now: d.Now(), Types: events.AllTypes}
-	if m := d.Backend().Events(); m != nil {
+	if m := d.options.Backend().Events(); m != nil {
 		data.On, data.Rows, data.Hosts = true, m.List(), m.Hosts.String()
 	}
-	return d.show(w, r, "Events", nil, data)
+	return d.Show(w, r, "Events", nil, data)
 }
 
 // changeEvents adds or removes a subscription, or delivers all events at once.
 func (d *dashboard) changeEvents(w http.ResponseWriter, r *http.Request) error {
-	m := d.Backend().Events()
+	m := d.options.Backend().Events()
 	if m == nil {
 		return errNoEvents
 	}
@@ -57,12 +58,12 @@ func (d *dashboard) changeEvents(w http.ResponseWriter, r *http.Request) error {
 		outcome = "flushed"
 		err = flush(r.Context(), m)
 	default:
-		return errAction
+		return frame.ErrAction
 	}
 	if err != nil {
 		return eventProblem(err)
 	}
-	return back(w, r, nil, link("events"), outcome)
+	return frame.Back(w, r, nil, frame.Link("events"), outcome)
 }
 
 // flush delivers all events so far, or says which subscriptions are not done.
@@ -80,7 +81,7 @@ func flush(ctx context.Context, m *events.Manager) error {
 			text += " (" + last + ")"
 		}
 	}
-	return problem{http.StatusGatewayTimeout, "Not all events were delivered in " + flushPatience.String(), text}
+	return frame.NewProblem(http.StatusGatewayTimeout, "Not all events were delivered in "+flushPatience.String(), text)
 }
 
 // subscriptionOf reads a subscription from the form.
@@ -96,7 +97,7 @@ func subscriptionOf(r *http.Request) events.Subscription {
 // eventProblem is the page of an error of event subscriptions.
 func eventProblem(err error) error {
 	if errors.Is(err, events.ErrNotFound) {
-		return problem{http.StatusNotFound, "There is no such subscription", "It may have been removed meanwhile."}
+		return frame.NewProblem(http.StatusNotFound, "There is no such subscription", "It may have been removed meanwhile.")
 	}
 	for _, known := range []struct {
 		err    error
@@ -110,7 +111,7 @@ func eventProblem(err error) error {
 		{events.ErrTooMany, http.StatusConflict, "Remove one first."},
 	} {
 		if errors.Is(err, known.err) {
-			return problem{known.status, err.Error(), known.help}
+			return frame.NewProblem(known.status, err.Error(), known.help)
 		}
 	}
 	return err

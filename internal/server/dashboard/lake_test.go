@@ -12,6 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 )
 
 // Directories are made, renamed and deleted, and their access control is changed, on the page of an account with a
@@ -23,7 +24,7 @@ func TestPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests := dashboard.NewRequests(time.Now)
+	requests := requestlog.New(time.Now)
 	stack, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler), Accounts: accounts})
 	if err != nil {
 		t.Fatal(err)

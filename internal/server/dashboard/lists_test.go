@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 )
 
 var nextPage = regexp.MustCompile(`href="([^"]+)">Next page`)
@@ -53,7 +54,7 @@ func wantCounts(t *testing.T, what string, got []int, want ...int) {
 
 func TestRequestsArePaged(t *testing.T) {
 	t.Parallel()
-	var log *dashboard.Requests
+	var log *requestlog.Log
 	s := open(t, func(o *dashboard.Options) { log = o.Requests })
 	for i := range 250 {
 		hr := httptest.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1/devstoreaccount1/box/%03d", i), nil)

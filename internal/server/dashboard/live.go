@@ -4,48 +4,28 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/frame"
 )
 
 // liveEvery is the interval at which the stream of an open page reports changes.
 const liveEvery = time.Second
-
-// watch counts one more page that follows, unless there are too many.
-func (l *Requests) watch() (end func(), ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.watchers >= maxReaders {
-		return nil, false
-	}
-	l.watchers++
-	return func() {
-		l.mu.Lock()
-		l.watchers--
-		l.mu.Unlock()
-	}, true
-}
-
-// changed returns a number that grows with each request that changed something.
-func (l *Requests) changed() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changes
-}
 
 // live is the event stream of the pages that keep themselves current. An event is the number of changes so far; the
 // page fetches itself again when it differs from the one before. An event does not say what changed: the page asks for
 // what it shows, while it is visible, and never more often than its cost allows.
 func (d *dashboard) live(w http.ResponseWriter, r *http.Request) error {
 	// Bounded: each page holds a connection, and a browser of many tabs would use those that the services need.
-	end, ok := d.Requests.watch()
+	end, ok := d.options.Requests.Watch()
 	if !ok {
-		return problem{http.StatusServiceUnavailable, "Too many pages follow the server", "Close one of them."}
+		return frame.NewProblem(http.StatusServiceUnavailable, "Too many pages follow the server", "Close one of them.")
 	}
 	defer end()
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
-	last, silent := d.Requests.changed(), time.Duration(0)
+	last, silent := d.options.Requests.Changed(), time.Duration(0)
 	// At once: the page learns the number that its content is of. A change before the first tick would be missed
 	// otherwise.
 	fmt.Fprintf(w, "data: %d\n\n", last)
@@ -62,7 +42,7 @@ func (d *dashboard) live(w http.ResponseWriter, r *http.Request) error {
 			}
 			// Lines of comment keep proxies from closing a connection that seems idle.
 			silent += liveEvery
-			if n := d.Requests.changed(); n != last {
+			if n := d.options.Requests.Changed(); n != last {
 				last, silent, waiting = n, 0, false
 				fmt.Fprintf(w, "data: %d\n\n", n)
 			} else if silent >= keepAlive {

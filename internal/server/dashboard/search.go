@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/findtool"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/frame"
 )
 
 // foundRow is something that a search has found.
@@ -43,17 +44,17 @@ type searchPage struct {
 	Notes   []string
 }
 
-func (searchPage) template() string { return "search" }
+func (searchPage) Template() string { return "search" }
 
 // search looks for a text in everything that an account has. Every page is bounded, and leads to the next one.
 func (d *dashboard) search(w http.ResponseWriter, r *http.Request) error {
-	account, err := d.accountOf(r)
+	account, err := d.AccountOf(r)
 	if err != nil {
 		return err
 	}
-	blobs, err1 := d.blobClient(r)
-	queues, err2 := d.queueClient(r)
-	tables, err3 := d.tableClient(r)
+	blobs, err1 := d.BlobClient(r)
+	queues, err2 := d.QueueClient(r)
+	tables, err3 := d.TableClient(r)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
@@ -61,34 +62,34 @@ func (d *dashboard) search(w http.ResponseWriter, r *http.Request) error {
 	data := searchPage{Text: q.Get("q"), Asked: q.Has("q"), After: q.Get("after") != ""}
 	// Without a text the page is the form; an empty text is an error that the search reports.
 	if !data.Asked {
-		return d.show(w, r, "Search", crumbsOf(account), data)
+		return d.Show(w, r, "Search", frame.CrumbsOf(account), data)
 	}
 	got, err := findtool.Find(r.Context(), findtool.Account{Blobs: blobs, Queues: queues, Tables: tables}, data.Text,
 		q.Get("after"), findtool.Usual)
 	switch {
 	case errors.Is(err, findtool.ErrText):
 		data.Problem = err.Error()
-		return d.showStatus(w, r, http.StatusBadRequest, "Search", crumbsOf(account), data)
+		return d.ShowStatus(w, r, http.StatusBadRequest, "Search", frame.CrumbsOf(account), data)
 	case errors.Is(err, findtool.ErrAfter):
-		return problem{http.StatusBadRequest, "There is no such page of results", "Search again from the beginning."}
+		return frame.NewProblem(http.StatusBadRequest, "There is no such page of results", "Search again from the beginning.")
 	case err != nil:
 		return err
 	}
 	// The trace is asked once, for the first page.
 	if !data.After {
-		data.Steps = len(d.Requests.Trace(data.Text).Spans)
+		data.Steps = len(d.options.Requests.Trace(data.Text).Spans)
 	}
 	for _, f := range got.Found {
 		data.Rows = append(data.Rows, foundRow{f, pageOf(account, f)})
 	}
 	data.Read, data.Bytes, data.Took, data.Notes = got.Rows, got.Bytes, got.Took, got.Notes
 	data.Stopped, data.Where, data.Next = got.Stopped, got.Where, got.Next
-	return d.show(w, r, "Search", crumbsOf(account), data)
+	return d.Show(w, r, "Search", frame.CrumbsOf(account), data)
 }
 
 // pageOf returns the address of the page of what was found.
 func pageOf(account string, f findtool.Found) string {
-	at := func(parts ...string) string { return link(append([]string{"accounts", account}, parts...)...) }
+	at := func(parts ...string) string { return frame.Link(append([]string{"accounts", account}, parts...)...) }
 	switch f.Kind {
 	case findtool.Container:
 		return at("containers", f.Name)
@@ -97,13 +98,13 @@ func pageOf(account string, f findtool.Found) string {
 	case findtool.Table:
 		return at("tables", f.Name)
 	case findtool.Instance:
-		return at("workflows", f.In, "instance") + string(query("id", f.Name))
+		return at("workflows", f.In, "instance") + string(frame.Query("id", f.Name))
 	case findtool.Job:
-		return at("queues", f.In, "jobs") + string(query("id", f.Name))
+		return at("queues", f.In, "jobs") + string(frame.Query("id", f.Name))
 	case findtool.Blob:
-		return at("blob", f.In) + string(query("name", f.Name))
+		return at("blob", f.In) + string(frame.Query("name", f.Name))
 	case findtool.Message:
-		return at("queues", f.In) + string(query("after", f.After)) + "#m-" + url.PathEscape(f.Name)
+		return at("queues", f.In) + string(frame.Query("after", f.After)) + "#m-" + url.PathEscape(f.Name)
 	}
-	return at("tables", f.In, "entity") + string(entityQuery(f.PartitionKey, f.RowKey))
+	return at("tables", f.In, "entity") + string(frame.EntityQuery(f.PartitionKey, f.RowKey))
 }

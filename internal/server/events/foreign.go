@@ -96,6 +96,13 @@ func ofChange(n *eventlog.Entry) (e Event, err error) {
 
 // recordChanges makes the services record what the subscriptions want. m.changing is held, or m is not in use yet.
 func (m *Manager) recordChanges() {
+	if m.held != nil {
+		// Those of the other logs count as well. If they cannot be read, the node reads them again soon.
+		if err := Record(m.Changes, m.Logs); err != nil {
+			m.Logger.Warn("the event subscriptions cannot be read; trying again", "err", err)
+		}
+		return
+	}
 	var list []Subscription
 	for _, r := range m.all() {
 		list = append(list, r.sub)

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -26,6 +27,10 @@ import (
 type Config struct {
 	// Logs are the event logs, with the subscriptions. Required.
 	Logs Logs
+	// Held are those of the logs whose events are delivered from the start, see [Manager.Take]; nil is all, for good.
+	Held []*eventlog.Log
+	// Deliverer names the node that delivers the events of an account whose log is not held; required with Held.
+	Deliverer func(account string) string
 	// Blob and Queue are the services, for dead letters and for queues. Required.
 	Blob, Queue http.Handler
 	// Changes records the changes of queues and tables; nil: their events cannot be had.
@@ -74,13 +79,14 @@ type Manager struct {
 	trims    chan struct{}
 	trimmer  chan struct{} // closed when the trimmer has ended
 
-	changing sync.Mutex // held while subscriptions are added or removed
+	changing sync.Mutex // held while subscriptions are added or removed, and logs taken and dropped
 
 	mu       sync.Mutex // guards the next fields
 	runners  map[string]*runner
 	finished map[*runner]uint64 // by what was stored
 	// abandoned are the ends of the logs of accounts that have lost their last subscription.
 	abandoned map[string]uint64
+	held      map[*eventlog.Log]bool // nil if all are
 }
 
 // Start loads the subscriptions and delivers their events until Stop.
@@ -101,7 +107,29 @@ func Start(c Config) (*Manager, error) {
 		trims: make(chan struct{}, 1), trimmer: make(chan struct{})}
 	m.couriers = newCouriers(m.Hosts.Client(responseTimeout), c.Blob, c.Queue)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	list, err := c.Logs.list()
+	logs := c.Logs
+	if c.Held != nil {
+		logs.All, m.held = c.Held, map[*eventlog.Log]bool{}
+	}
+	runners, err := m.load(logs)
+	if err != nil {
+		return nil, err
+	}
+	// All are loaded by now: after an error above, no runner was left running.
+	for _, r := range runners {
+		m.start(r)
+	}
+	for _, log := range c.Held {
+		m.held[log] = true
+	}
+	m.recordChanges()
+	go m.trim()
+	return m, nil
+}
+
+// load returns the runners of the subscriptions of logs, which do not run.
+func (m *Manager) load(logs Logs) ([]*runner, error) {
+	list, err := logs.list()
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +145,75 @@ func Start(c Config) (*Manager, error) {
 			return nil, fmt.Errorf("event subscription %s of %s: %w", s.Name, s.Account, err)
 		}
 	}
-	// All are loaded by now: after an error above, no runner was left running.
+	return runners, nil
+}
+
+// Take begins to deliver the events of one more log; [Config.Held] was set. A log that is held is left as it is.
+func (m *Manager) Take(log *eventlog.Log) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	if m.holds(log) {
+		return nil
+	}
+	// Before the log is held: after an error nothing has changed, and the caller tries again.
+	runners, err := m.load(Logs{All: []*eventlog.Log{log}, Of: m.Logs.Of})
+	if err != nil {
+		return err
+	}
 	for _, r := range runners {
 		m.start(r)
 	}
+	m.mu.Lock()
+	m.held[log] = true
+	m.mu.Unlock()
 	m.recordChanges()
-	go m.trim()
-	return m, nil
+	return nil
+}
+
+// Drop ends the delivery of the events of a log that another node delivers from now on; [Config.Held] was set. Attempts
+// under way are cancelled. It returns the number of the logs that are still held.
+func (m *Manager) Drop(log *eventlog.Log) int {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.mu.Lock()
+	delete(m.held, log)
+	left := len(m.held)
+	m.mu.Unlock()
+	for _, r := range m.all() {
+		if m.Logs.Of(r.sub.Account) != log {
+			continue
+		}
+		// What a runner has delivered and not noted by now is delivered again by the other node.
+		r.stop()
+		<-r.done
+		m.mu.Lock()
+		delete(m.runners, key(r.sub.Account, r.sub.Name))
+		delete(m.finished, r)
+		m.mu.Unlock()
+	}
+	// The other node trims the log from now on.
+	m.mu.Lock()
+	maps.DeleteFunc(m.abandoned, func(account string, _ uint64) bool { return m.Logs.Of(account) == log })
+	m.mu.Unlock()
+	return left
+}
+
+// holds reports whether the events of a log are delivered here.
+func (m *Manager) holds(log *eventlog.Log) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held == nil || m.held[log]
+}
+
+// elsewhere returns [ErrNotHere], with the name of the node, if another node delivers the events of an account.
+func (m *Manager) elsewhere(account string) error {
+	if m.held == nil || m.holds(m.Logs.Of(account)) {
+		return nil
+	}
+	if node := m.Deliverer(account); node != "" {
+		return fmt.Errorf("%w: node %s delivers the events of account %s; use its admin listener", ErrNotHere, node, account)
+	}
+	return fmt.Errorf("%w, and its name is not known yet", ErrNotHere)
 }
 
 // Stop ends the delivery. Attempts under way are cancelled and made again after the next Start.
@@ -188,8 +278,8 @@ func (m *Manager) List() []Status {
 }
 
 // Add adds a subscription once its endpoint has been validated. Events after Add has returned are delivered. It fails
-// with an error that wraps [ErrInvalid], [ErrExists], [ErrTooMany], [ErrHost] or [ErrHandshake]; nothing has changed
-// then.
+// with an error that wraps [ErrInvalid], [ErrExists], [ErrTooMany], [ErrHost], [ErrHandshake] or [ErrNotHere]; nothing
+// has changed then.
 func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 	if err := s.normalize(); err != nil {
 		return Status{}, err
@@ -200,6 +290,9 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 	// This is held over the handshake, so that what is checked here is still true when the subscription is stored.
 	m.changing.Lock()
 	defer m.changing.Unlock()
+	if err := m.elsewhere(s.Account); err != nil {
+		return Status{}, err
+	}
 	m.mu.Lock()
 	count, taken := len(m.runners), m.runners[key(s.Account, s.Name)] != nil
 	m.mu.Unlock()
@@ -238,11 +331,11 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 	return r.status(), nil
 }
 
-// Confirm validates the endpoint of a subscription by hand. It fails with [ErrNotFound] or [ErrCode].
+// Confirm validates the endpoint of a subscription by hand. It fails with [ErrNotFound], [ErrNotHere] or [ErrCode].
 func (m *Manager) Confirm(account, name, code string) error {
 	r := m.runner(account, name)
 	if r == nil {
-		return ErrNotFound
+		return cmp.Or(m.elsewhere(account), ErrNotFound)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,13 +357,14 @@ func (m *Manager) runner(account, name string) *runner {
 	return m.runners[key(account, name)]
 }
 
-// Remove removes a subscription; what it has not delivered is not delivered any more. It fails with [ErrNotFound].
+// Remove removes a subscription; what it has not delivered is not delivered any more. It fails with [ErrNotFound] or
+// [ErrNotHere].
 func (m *Manager) Remove(account, name string) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	r := m.runner(account, name)
 	if r == nil {
-		return ErrNotFound
+		return cmp.Or(m.elsewhere(account), ErrNotFound)
 	}
 	// The record goes first. If that fails, nothing has changed and the runner goes on.
 	if err := m.Logs.Of(r.sub.Account).Unsubscribe(r.sub.Account, r.sub.Name); err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // Options configure Check. The zero value is valid.
@@ -39,6 +40,9 @@ type Options struct {
 	Repair bool
 	// Progress is called with the bytes of content of blobs that were read, of those in the folder; nil is nothing.
 	Progress func(read, total int64)
+	// Tier and Objects are those of [offline.CheckOptions]; Dir is set by Check.
+	Tier    *tier.Options
+	Objects bool
 }
 
 // Check examines the data folder at path, which stays locked meanwhile. The report lists the problems of the folder. An
@@ -65,7 +69,12 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 	if err := c.contents(problems); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
+	// A node of a cluster may have a part of the shards. What is wrong with its identity is found below.
+	id, _ := peering.ReadIdentity(dir.Cluster())
 	for n := range dir.Shards() {
+		if id.Hosts != nil && !id.Hosts.On(id.Node, n) {
+			continue
+		}
 		if err := c.shard(dir.Shard(n)); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}
@@ -164,7 +173,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 var names = []string{"tables.db", "blobs.db", "queues.db", "extents", datadir.ScopesFile, store.MarksFile,
 	datadir.ManifestFile, "LOCK", "queues", "cluster", "shards",
 	datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile,
-	datadir.SearchFolder, datadir.ArchiveFolder,
+	datadir.SearchFolder, datadir.ArchiveFolder, datadir.TierFolder,
 	datadir.HistoryFile, datadir.HistoryFile + sumfile.PartSuffix}
 
 // namesOfShard is the number of the names that the folder of a shard has.
@@ -304,7 +313,10 @@ func (c *check) blobs() error {
 		total := sizeOf(c.of.Extents())
 		progress = func(read int64) { c.o.Progress(read, total) }
 	}
-	o := offline.CheckOptions{Report: report, Progress: progress}
+	o := offline.CheckOptions{Report: report, Progress: progress, Objects: c.o.Objects}
+	if c.o.Tier != nil {
+		o.Tier = c.o.Tier.OfShard(c.dir.Tier(), c.of.Number, c.dir.Shards())
+	}
 	if c.isView(c.of.Blobs()) {
 		o.Note = func(what string) { c.found(Note, c.of.Name("blobs.db"), "%s", what) }
 	}
@@ -315,11 +327,36 @@ func (c *check) blobs() error {
 	c.report.Blobs.add(&Blobs{Containers: a.Containers, DeletedContainers: a.DeletedContainers, Blobs: a.Blobs,
 		Snapshots: a.Snapshots, Versions: a.Versions, UncommittedBlocks: a.UncommittedBlocks,
 		Extents: a.Extents, Bytes: a.Bytes, LiveBytes: a.Live, DeadBytes: a.Dead, TornBytes: a.Torn,
-		HeaderBytes: a.Bytes - a.Live - a.Dead - a.Torn})
+		HeaderBytes:   a.Bytes - a.Live - a.Dead - a.Torn,
+		RemoteExtents: a.RemoteExtents, RemoteBytes: a.Remote})
+	if err := c.tierNotes(a); err != nil {
+		report(err)
+	}
 	if a.Torn > 0 {
 		c.torn()
 	}
 	return nil
+}
+
+// tierNotes says what of the content is in an object store, and was not read.
+func (c *check) tierNotes(a offline.Audit) error {
+	where := c.of.Name("extents")
+	if a.Unneeded > 0 {
+		c.found(Note, where, "%d objects of the tier of content are not needed any more: the server removes them by itself",
+			a.Unneeded)
+	}
+	if a.RemoteExtents == 0 {
+		return nil
+	}
+	if c.o.Tier != nil {
+		c.found(Note, where, "%d extents, %d bytes, are only in the tier of content: their objects exist and have their "+
+			"sizes, and were not read; --objects reads them", a.RemoteExtents, a.Remote)
+		return nil
+	}
+	place, err := tier.PlaceOf(tier.Options{}.OfShard(c.dir.Tier(), c.of.Number, c.dir.Shards()).Dir)
+	c.found(Note, where, "%d extents, %d bytes, are only in the tier of content, %s, and were not looked at: give it with "+
+		"--content-tier", a.RemoteExtents, a.Remote, cmp.Or(place, "which is not known here"))
+	return err
 }
 
 // scopes checks the keys of encryption scopes.

@@ -83,6 +83,9 @@ type Blobs struct {
 	DeadBytes         int64 `json:"deadBytes"`
 	TornBytes         int64 `json:"tornBytes"`
 	HeaderBytes       int64 `json:"headerBytes"`
+	// RemoteExtents are only in the tier of content, and were not read; RemoteBytes is their size.
+	RemoteExtents int   `json:"remoteExtents,omitempty"`
+	RemoteBytes   int64 `json:"remoteBytes,omitempty"`
 }
 
 // add adds the totals of a shard.
@@ -99,6 +102,8 @@ func (b *Blobs) add(o *Blobs) {
 	b.DeadBytes += o.DeadBytes
 	b.TornBytes += o.TornBytes
 	b.HeaderBytes += o.HeaderBytes
+	b.RemoteExtents += o.RemoteExtents
+	b.RemoteBytes += o.RemoteBytes
 }
 
 // Queues has totals of the Queue service.
@@ -131,6 +136,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	b := &r.Blobs
 	fmt.Fprintf(t, "blobs\t%d in %d containers and %d deleted ones, %d snapshots, %d versions, %d uncommitted blocks\n",
 		b.Blobs, b.Containers, b.DeletedContainers, b.Snapshots, b.Versions, b.UncommittedBlocks)
+	if b.RemoteExtents > 0 {
+		fmt.Fprintf(t, "in the tier\t%s in %d extents, not read\n", bytesText(b.RemoteBytes), b.RemoteExtents)
+	}
 	fmt.Fprintf(t, "content\t%s in %d extents: %s live, %s dead, %s torn, %s headers\n", bytesText(b.Bytes), b.Extents,
 		bytesText(b.LiveBytes), bytesText(b.DeadBytes), bytesText(b.TornBytes), bytesText(b.HeaderBytes))
 	if r.Node != "" {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // Target is the server that is filled. It takes requests without a credential if they bear [wire.WithSystem]'s mark.
@@ -117,7 +118,7 @@ func (f *filler) queues(c content) error {
 		// 201 for a queue that is new, and 204 for one with the same metadata.
 		var answer *http.Response
 		ctx := policy.WithCaptureResponse(f.ctx, &answer)
-		if _, err := q1.Create(ctx, &azqueue.CreateOptions{Metadata: pointers(q.Metadata)}); err != nil {
+		if _, err := q1.Create(ctx, &azqueue.CreateOptions{Metadata: ptr.Values(q.Metadata)}); err != nil {
 			return unless(err, "QueueAlreadyExists")
 		}
 		// The messages were put when the queue was made, or the queue is not of the seed. Messages have no names by which a
@@ -145,7 +146,7 @@ func (f *filler) containers(c content) error {
 		return err
 	}
 	return each("container", c.Containers, func(name string, b box) error {
-		o := container.CreateOptions{Metadata: pointers(b.Metadata)}
+		o := container.CreateOptions{Metadata: ptr.Values(b.Metadata)}
 		if b.PublicAccess != "" {
 			o.Access = to.Ptr(container.PublicAccessType(b.PublicAccess))
 		}
@@ -226,16 +227,7 @@ func (f *filler) blob(client *blockblob.Client, b seedBlob) (made bool, err erro
 		content = file
 	}
 	_, err = client.UploadStream(f.ctx, content,
-		&blockblob.UploadStreamOptions{HTTPHeaders: headers, Metadata: pointers(b.Metadata), Tags: b.Tags,
+		&blockblob.UploadStreamOptions{HTTPHeaders: headers, Metadata: ptr.Values(b.Metadata), Tags: b.Tags,
 			AccessConditions: absent})
 	return err == nil, unless(err, string(bloberror.BlobAlreadyExists))
-}
-
-// pointers is metadata as the SDK takes it.
-func pointers(m map[string]string) map[string]*string {
-	out := make(map[string]*string, len(m))
-	for k, v := range m {
-		out[k] = &v
-	}
-	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // Config configures the Blob service in a server, in place of the fields of blobsvc.Config.
@@ -28,6 +29,8 @@ type Config struct {
 	Relaxed, Ephemeral bool
 	// Archive gets the log of the database, and the content; nil sends them nowhere.
 	Archive replica.Archive
+	// Tier has content that is not in Extents any more; with nil all is.
+	Tier *tier.Options
 	// ReadOnly opens the files of a standby, and runs nothing that writes.
 	ReadOnly bool
 	// Cluster makes the service that of a node of a cluster. Follower is set by New.

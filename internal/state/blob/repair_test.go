@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // folder is the state of a hierarchical account in files, which a test damages.
@@ -27,7 +28,7 @@ type folder struct {
 }
 
 func newFolder(t *testing.T) *folder {
-	dir := t.TempDir()
+	dir := check.MemoryDir(t)
 	return &folder{t, filepath.Join(dir, "blobs.db"), filepath.Join(dir, "extents")}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // Config configures a [Store].
@@ -28,6 +29,8 @@ type Config struct {
 	ReadOnly bool
 	// Archive gets the log of the database, and the content; nil sends them nowhere. It does not go together with Cluster.
 	Archive replica.Archive
+	// Tier has content that is not in Extents any more; with nil all is. It does not go together with Cluster.
+	Tier *tier.Options
 	// Cluster makes the store that of a node of a cluster. Relaxed and Ephemeral do not go together with it.
 	Cluster *replica.Cluster
 	// Scopes holds the keys of encryption scopes. Required.
@@ -86,7 +89,7 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
 	node, err := replica.Open(replica.Config{Path: c.Path, Extents: c.Extents, Scopes: c.Scopes, Cluster: c.Cluster,
-		Archive: c.Archive, Store: store.Options{ReadOnly: c.ReadOnly,
+		Archive: c.Archive, Tier: c.Tier, Store: store.Options{ReadOnly: c.ReadOnly,
 			Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS, Logger: c.Logger}})
 	if err != nil {
 		return nil, err

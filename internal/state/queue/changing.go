@@ -80,3 +80,10 @@ func (c *changing) move(from *visibleKey, p position, visible int64, timeout tim
 	c.put(&key, p)
 	return key, p
 }
+
+// gone subtracts from the number of messages.
+func gone(tx *store.Tx, id queueID, n uint64) {
+	c := readCounters(tx, id)
+	c.messages -= min(n, c.messages)
+	tx.Put(bucketCounters, id.key(), c.encode())
+}

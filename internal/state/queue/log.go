@@ -49,14 +49,14 @@ func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Confi
 
 // StoreOptions opens the log of the queues on a NATS server, and returns the options of a store that follows it.
 func StoreOptions(ctx context.Context, n *natsserver.Server, log *slog.Logger) (store.Options, error) {
-	return StoreOptionsOf(ctx, n, LogName, log)
+	queues, err := replog.Open(ctx, LogConfig(n, LogName, log))
+	return StoreOptionsOf(n, queues), err
 }
 
-// StoreOptionsOf is StoreOptions for a log of another name: that of the queues of a shard.
-func StoreOptionsOf(ctx context.Context, n *natsserver.Server, name string, log *slog.Logger) (store.Options, error) {
-	queues, err := replog.Open(ctx, LogConfig(n, name, log))
+// StoreOptionsOf returns the options of a store that follows a log of queues.
+func StoreOptionsOf(n *natsserver.Server, queues *replog.Log) store.Options {
 	return store.Options{Log: queues, Ephemeral: n.InMemory(), Private: n.Alone(), ReadLocal: !n.Shared(),
-		Relaxed: n.Alone() && n.Relaxed()}, err
+		Relaxed: n.Alone() && n.Relaxed()}
 }
 
 // OpenFolder opens the file of a Queue service that is stopped, with what only the log has, which is in the files of an

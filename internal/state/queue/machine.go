@@ -1,10 +1,17 @@
 package queue
 
 import (
-	"errors"
 	"math"
 	"time"
 )
+
+// State is a message without its identity and text. Times are nanoseconds since 1970, UTC.
+type State struct {
+	Inserted     int64
+	Expires      int64 // Never if the message does not expire
+	NextVisible  int64
+	DequeueCount uint32
+}
 
 // Event is a change of one message that a caller requests.
 type Event struct {
@@ -27,18 +34,6 @@ const (
 	Claim                   // Get Messages, for each message
 	Change                  // Update Message
 	Remove                  // Delete Message
-)
-
-// Errors for events that are not possible.
-var (
-	// ErrMessageNotFound: the message does not exist, was deleted, or has expired.
-	ErrMessageNotFound = errors.New("message not found")
-	// ErrNotVisible: the message may not be handed out now.
-	ErrNotVisible = errors.New("message is not visible")
-	// ErrReceiptMismatch: the message was dequeued or changed since the pop receipt was issued.
-	ErrReceiptMismatch = errors.New("pop receipt does not match")
-	// ErrPastExpiry: the message would become visible only after it expired.
-	ErrPastExpiry = errors.New("visibility timeout ends after the message expires")
 )
 
 // phase is the phase of a message's life at a given time.

@@ -17,16 +17,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
 )
 
-// Errors of operations, in addition to those of package store and of machine.go.
-var (
-	// ErrQueueNotFound: the queue does not exist.
-	ErrQueueNotFound = errors.New("queue not found")
-	// ErrQueueExists: the queue exists with other metadata.
-	ErrQueueExists = errors.New("queue exists with other metadata")
-	// ErrDamaged: the records of the queue cannot be read.
-	ErrDamaged = store.ErrDamaged
-)
-
 // Options configure [Open].
 type Options struct {
 	// Store are the options of the file. Buckets and Applied are ignored.

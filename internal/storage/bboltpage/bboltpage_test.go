@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // TestRelease fails when the module uses a bbolt that this package was not compared with. Before KnownRelease is
@@ -376,4 +378,58 @@ func TestOverflowPagesAreBounded(t *testing.T) {
 	if f.bytes > maxNode {
 		t.Errorf("%d bytes were read at once, want at most %d", f.bytes, maxNode)
 	}
+}
+
+// TestAbsentAtTheEndOfALeaf looks for several keys between the last one of a leaf and the first one of the next leaf:
+// the pairs on both sides are verified once.
+func TestAbsentAtTheEndOfALeaf(t *testing.T) {
+	t.Parallel()
+	db := openBolt(t, filepath.Join(t.TempDir(), "db"))
+	check.OK(t, db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket(bucketName(0))
+		for i := 0; i < 400 && err == nil; i++ {
+			k := []byte{'k', byte(i >> 8), byte(i)}
+			err = b.Put(k, sealed(bytes.Clone(k), make([]byte, 40)))
+		}
+		return err
+	}))
+	check.OK(t, db.View(func(tx *bolt.Tx) error {
+		s := NewReader(nil, db.Info().PageSize).Snapshot(tx, SnapshotOptions{})
+		defer s.Release()
+		tree, _, err := s.Bucket(bucketName(0), nil)
+		check.OK(t, err)
+		verified := 0
+		verify := func(k, v []byte) error { verified++; return verifySum(k, v) }
+		absent := func(after []byte, n byte) int {
+			verified = 0
+			v, err := s.Get(tree, append(bytes.Clone(after), n), verify)
+			check.OK(t, err)
+			if v != nil {
+				t.Errorf("the key %x-%d has a value", after, n)
+			}
+			return verified
+		}
+		ends := 0
+		for id := uint64(2); int64(id) < tx.Size()/int64(db.Info().PageSize); id++ {
+			p, ok := s.mapped(id, 1)
+			if !ok || !p.is(id) || !p.leaf() || p.count() < 2 {
+				continue
+			}
+			last, _ := p.key(p.count() - 1)
+			if binary.BigEndian.Uint16(last[1:]) == 399 {
+				continue
+			}
+			ends++
+			if n := absent(last, 0); n == 0 {
+				t.Errorf("the pairs around the end of page %d were not verified", id)
+			}
+			if n := absent(last, 1); n != 0 {
+				t.Errorf("%d pairs around the end of page %d were verified again", n, id)
+			}
+		}
+		if ends < 2 {
+			t.Errorf("%d leaves have a next one", ends)
+		}
+		return nil
+	}))
 }

@@ -32,7 +32,8 @@ type Cursor struct {
 	run    *[]byte // the last read: consecutive leaves of the file
 	start  uint64  // id of the first page of run
 	have   int     // pages of run
-	ahead  int     // number of pages to read at once; it grows with each sequential read
+	ahead  int     // number of leaves to read at once; it grows with each read of a walk
+	walks  bool    // the leaf is the next one of a walk, not that of a Seek
 }
 
 type level struct {
@@ -97,7 +98,7 @@ func (c *Cursor) Seek(key []byte) error { return c.SeekWithin(key, Span{}) }
 // span whose key has changed.
 func (c *Cursor) SeekWithin(key []byte, s Span) error {
 	c.span = s
-	c.levels, c.leaf, c.depth = c.levels[:0], nil, c.tree.hint()
+	c.levels, c.leaf, c.depth, c.walks = c.levels[:0], nil, c.tree.hint(), false
 	if c.tree.inline != nil {
 		if err := c.enter(c.tree.inline, 0, nil); err != nil {
 			return err
@@ -277,23 +278,40 @@ func (c *Cursor) fetch(id uint64) (Page, error) {
 			}
 			need = n
 		}
-		// The page follows the last run or was in the part of it that was cut off: the file is read in order. Then
-		// reading ahead pays, and twice as much each time. A jump goes back to one page, so that random reads cost no
-		// more than they need.
-		if c.have > 0 && id > c.start && id <= c.start+uint64(c.have) {
-			c.ahead *= 2
+		// Reading ahead pays in a walk, and where Seeks go through the file in order: twice as many leaves each time. A
+		// jump goes back to one leaf, so that random reads cost no more than they need.
+		if c.walks || c.have > 0 && id > c.start && id <= c.start+uint64(c.have) {
+			c.ahead = min(2*c.ahead, maxRead/size)
 		} else {
 			c.ahead = 1
 		}
-		c.ahead = min(max(c.ahead, need), maxRead/size)
+		pages := max(c.near(id), need)
 		// Before the read: after an error, run no longer has the pages that have says.
 		c.have = 0
-		p, err := c.s.read(id, (*c.run)[:c.ahead*size])
+		p, err := c.s.read(id, (*c.run)[:pages*size])
 		if err != nil {
 			return nil, err
 		}
 		c.start, c.have = id, len(p)/size
 	}
+}
+
+// near returns the number of pages from a leaf on that have it and those of the next leaves of the walk that lie close
+// behind each other in the file, ahead of them at most. The branch above tells: bbolt puts leaves anywhere.
+func (c *Cursor) near(id uint64) int {
+	last := id
+	if len(c.levels) > 0 {
+		above := &c.levels[len(c.levels)-1]
+		for i := above.i + 1; i < above.i+c.ahead; i++ {
+			key, next, ok := above.p.child(i)
+			if !ok || next <= last || next-last > maxGap || next-id >= uint64(maxRead/c.s.r.pageSize) ||
+				c.span.To != nil && bytes.Compare(key, c.span.To) >= 0 {
+				break
+			}
+			last = next
+		}
+	}
+	return int(last-id) + 1
 }
 
 // load moves to the next leaf while the position is past the last element of one, and reads the element.
@@ -309,6 +327,7 @@ func (c *Cursor) load() error {
 			l := &c.levels[len(c.levels)-1]
 			if l.i++; l.i < l.p.count() {
 				id, bound, err := l.follow()
+				c.walks = true
 				if err == nil {
 					// A nil key sorts before all others: it leads to the first leaf below id.
 					err = c.descend(id, nil, bound)

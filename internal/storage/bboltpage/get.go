@@ -70,14 +70,20 @@ func (s *Snapshot) absent(l *lastLeaf, key []byte, i int, verify Verify) ([]byte
 		}
 		return nil, nil
 	}
-	// Past the last key of its leaf: the next leaf must begin with a higher key.
+	// Past the last key of its leaf: the next leaf must begin with a higher key. It is looked at once for all such keys,
+	// as a transaction often adds many in a row.
+	if l.ended {
+		return nil, nil
+	}
 	c := s.Cursor(l.tree, verify)
 	if err := c.Seek(key); err != nil {
 		return nil, err
 	}
-	if k, v := c.Pair(); k != nil && bytes.Equal(k, key) {
+	k, v := c.Pair()
+	if k != nil && bytes.Equal(k, key) {
 		return v, nil
 	}
+	l.ended = bytes.Equal(k, l.hi)
 	return nil, nil
 }
 
@@ -113,6 +119,7 @@ type lastLeaf struct {
 	lo, hi  []byte // the page holds all keys k of the bucket with lo <= k < hi; nil means no bound
 	checked bool   // check found no damage in this leaf
 	around  bool   // check found no damage in the neighbouring leaves
+	ended   bool   // the last pair of the leaf is not damaged, and the next leaf begins with hi
 	at      int    // the element that Get has found last, -1 before the first
 	// verified are the elements that absent has verified last, plus one: those before and after the absent key. The next
 	// key is often between them.
@@ -181,6 +188,7 @@ func (l *lastLeaf) descend(t Tree, key []byte, direct bool, depth int) (err erro
 	l.hi = nil
 	l.checked = false
 	l.around = false
+	l.ended = false
 	l.at = -1
 	l.verified = [2]int{}
 	if t.inline != nil {

@@ -12,6 +12,9 @@ import (
 const (
 	// maxRead is the largest read of one system call, in bytes. Larger leaves are read through the mapping.
 	maxRead = 64 << 10
+	// maxGap is the largest distance between two leaves, in pages, up to which one system call reads both: to copy three
+	// pages more takes about as long as a further call.
+	maxGap = 4
 	// maxKept bounds the buffers that a Snapshot keeps for values. Later values are read through the mapping.
 	maxKept = 32
 )

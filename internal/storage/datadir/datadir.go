@@ -428,6 +428,9 @@ func (d *Dir) Extents() string { return d.Shard(0).Extents() }
 // Archive is the path of the folder with what waits for an archive of the log.
 func (d *Dir) Archive() string { return filepath.Join(d.path, ArchiveFolder) }
 
+// Tier returns the folder of what is kept of content in an object store.
+func (d *Dir) Tier() string { return filepath.Join(d.path, TierFolder) }
+
 // EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes of shard 0.
 func (d *Dir) EncryptionScopes() string { return d.Shard(0).EncryptionScopes() }
 

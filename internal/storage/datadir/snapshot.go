@@ -41,6 +41,9 @@ const (
 	// ArchiveFolder is the folder inside the data folder with what waits for an archive of the log. It is about the files
 	// as they are now, and not part of a snapshot.
 	ArchiveFolder = "archive"
+	// TierFolder is the folder inside the data folder with what is kept of content in an object store. It is a cache, and
+	// not part of a snapshot.
+	TierFolder = "tier"
 	// partSuffix marks an incomplete copy.
 	partSuffix = ".part"
 )
@@ -57,8 +60,9 @@ type Snapshot struct {
 func own(name string) bool {
 	return name == lockFile || name == ManifestFile+sumfile.PartSuffix || name == IssuerKeyFile ||
 		name == HistoryFile || name == HistoryFile+sumfile.PartSuffix || strings.HasPrefix(name, HistoryFile+".damaged-") ||
-		name == SnapshotsFolder || name == SearchFolder || name == ArchiveFolder || name == DamagedFolder ||
-		name == diskspace.ReserveFile || name == store.MarksFile || strings.HasPrefix(name, restoringFolder)
+		name == SnapshotsFolder || name == SearchFolder || name == ArchiveFolder || name == TierFolder ||
+		name == DamagedFolder || name == diskspace.ReserveFile || name == store.MarksFile ||
+		strings.HasPrefix(name, restoringFolder)
 }
 
 // Save copies the folder's content, which must not change meanwhile, to a snapshot. replace allows it to replace a

@@ -19,26 +19,6 @@ type Window struct {
 	Number int64 `json:"window"`
 }
 
-// Range is a range of an extent that begins with a record and ends with one.
-type Range struct {
-	From int64 `json:"from"`
-	To   int64 `json:"to"`
-}
-
-// covers reports whether every byte of parts is in one of the ranges, which are sorted.
-func covers(ranges, parts []Range) bool {
-	for _, p := range parts {
-		i, found := slices.BinarySearchFunc(ranges, p.From, func(r Range, at int64) int { return cmp.Compare(r.From, at) })
-		if !found {
-			i--
-		}
-		if i < 0 || ranges[i].To < p.To {
-			return false
-		}
-	}
-	return true
-}
-
 // Content is the content of a [Window] in a backup.
 type Content struct {
 	Window
@@ -112,7 +92,7 @@ func (s *Store) wholeOf(x Slice) (Slice, error) {
 		return Slice{}, err
 	}
 	defer s.handles.release(h)
-	return e.recordAt(h.file, x.Offset)
+	return e.recordAt(h.src, x.Offset)
 }
 
 // records returns the records of some ranges, each intact.

@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 func BenchmarkCommit4KiB(b *testing.B) {
@@ -144,4 +148,26 @@ func BenchmarkRead4KiB(b *testing.B) {
 		}
 		r.Close()
 	}
+}
+
+// BenchmarkManifest changes the list of the extents of 10 TB, all of which are in a tier, on the disk: three times for
+// 256 MiB of content.
+func BenchmarkManifest(b *testing.B) {
+	const extents = 10 << 40 / (256 << 20)
+	dir := b.TempDir()
+	m := &manifest{fs: disk.OS, dir: dir, durable: true, list: listing{ID: newFolderID(), Extents: map[string]listed{}}}
+	for i := range uint64(extents) {
+		m.list.Extents[idText(1796073210+i*997)] = listed{Size: 268435456 + int64(i), Finished: true,
+			Sum: strings.Repeat("0123456789abcdef", 4)}
+	}
+	for b.Loop() {
+		if err := m.finished(7, listed{Size: 268435456}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	info, err := os.Stat(m.path())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(info.Size()), "bytes")
 }

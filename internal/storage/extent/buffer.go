@@ -2,6 +2,7 @@ package extent
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -16,6 +17,45 @@ var bufferPools [len(bufferSizes)]sync.Pool
 type buffer struct {
 	bytes []byte
 	class int
+	large bool // it is one of maxLarge
+}
+
+// A direct write from a large page has one piece of memory for the disk, where one from small pages has 256, which lie
+// anywhere: 64 MiB took 3.1 ms of processor time instead of 7.7. So some of the largest buffers are in large pages of
+// their own, which the process keeps once it has used them.
+const (
+	maxLarge  = 8
+	largePage = 2 << 20
+)
+
+var (
+	large     = make(chan *buffer, maxLarge) // those that are free
+	largeMade atomic.Int32
+)
+
+// newLarge returns a buffer in a large page, nil if all are in use or the system has none.
+func newLarge() *buffer {
+	select {
+	case b := <-large:
+		return b
+	default:
+	}
+	if largeMade.Load() >= maxLarge || largeMade.Add(1) > maxLarge {
+		return nil
+	}
+	m, ok := mapMemory(2 * largePage)
+	if !ok {
+		return nil
+	}
+	p := aligned(m, largePage)[:largePage]
+	adviseLarge(p)
+	n := recordHeaderSize + MaxRecord + maxFiller
+	return &buffer{bytes: p[:n:n], class: len(bufferSizes) - 1, large: true}
+}
+
+// aligned returns p from the first address on that is a multiple of n, a power of two.
+func aligned(p []byte, n int) []byte {
+	return p[-int(uintptr(unsafe.Pointer(unsafe.SliceData(p))))&(n-1):]
 }
 
 // newBuffer returns a buffer for at least size bytes of payload, or for MaxRecord if that is less.
@@ -23,6 +63,11 @@ func newBuffer(size int64) *buffer {
 	class := 0
 	for class < len(bufferSizes)-1 && int64(bufferSizes[class]) < size {
 		class++
+	}
+	if class == len(bufferSizes)-1 {
+		if b := newLarge(); b != nil {
+			return b
+		}
 	}
 	if b, _ := bufferPools[class].Get().(*buffer); b != nil {
 		return b
@@ -32,11 +77,16 @@ func newBuffer(size int64) *buffer {
 		return &buffer{bytes: make([]byte, n), class: class}
 	}
 	n += maxFiller
-	b := make([]byte, n+directAlign)
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (directAlign - 1)
-	return &buffer{bytes: b[skip : skip+n : skip+n], class: class}
+	return &buffer{bytes: aligned(make([]byte, n+directAlign), directAlign)[:n:n], class: class}
 }
 
 func (b *buffer) capacity() int   { return bufferSizes[b.class] }
 func (b *buffer) payload() []byte { return b.bytes[recordHeaderSize : recordHeaderSize+b.capacity()] }
-func (b *buffer) free()           { bufferPools[b.class].Put(b) }
+
+func (b *buffer) free() {
+	if b.large {
+		large <- b // as long as there are buffers in large pages
+		return
+	}
+	bufferPools[b.class].Put(b)
+}

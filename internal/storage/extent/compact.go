@@ -11,12 +11,6 @@ import (
 	"time"
 )
 
-// A Ref is one reference to content in the metadata.
-type Ref struct {
-	Slice Slice
-	Key   []byte // identifies the reference to the owner; this package does not interpret it
-}
-
 // A Move tells the owner that From, referenced at Key, has been copied to To.
 type Move struct {
 	Key      []byte
@@ -130,9 +124,6 @@ type usage struct {
 	live []span
 	sum  int64 // of live
 }
-
-// span is a part of an extent. Extents are always shorter than 4 GiB.
-type span struct{ offset, length uint32 }
 
 func (c *compaction) run() error {
 	c.s.rotate()
@@ -272,7 +263,6 @@ func (c *compaction) sweep() error {
 			errs = append(errs, err)
 		}
 		if gone {
-			delete(c.usage, id)
 			c.result.Deleted++
 			c.result.Freed += u.size
 		}
@@ -288,25 +278,26 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 		return false, nil
 	}
 	s.mu.Unlock()
+	e.listing.Lock()
 	// The manifest first: a crash in between leaves a file that is not listed, while a listed extent without a file
 	// would make Open fail. It is written without the lock, so the pins are checked once more afterwards.
-	if err := s.manifest.removed(e.id); err != nil {
+	if err = s.manifest.removed(e.id); err != nil {
+		e.listing.Unlock()
 		return false, err
 	}
 	s.mu.Lock()
 	if s.closed || e.readers.Load() > 0 || e.writers.Load() > 0 {
 		s.mu.Unlock()
-		e.mu.Lock()
-		size := e.size
-		e.mu.Unlock()
+		e.listing.Unlock()
 		// A reader came meanwhile. The extent stays, and is listed again.
-		return false, s.manifest.finished(e.id, size)
+		return false, e.list()
 	}
 	delete(s.extents, e.id)
 	if s.opts.Mirrored {
 		s.removed[e.id] = true // it must not be copied again
 	}
 	s.mu.Unlock()
+	e.listing.Unlock()
 
 	s.handles.forget(e)
 	e.mu.Lock()
@@ -322,6 +313,12 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 			return true, err
 		}
 	}
+	if t := s.opts.Tier; t != nil && e.sum != "" {
+		t.Removed(e.id)
+	}
+	if e.remote.Load() {
+		return true, err
+	}
 	return true, errors.Join(err, s.opts.FS.Remove(e.path()))
 }
 
@@ -331,6 +328,11 @@ func (c *compaction) victims() []*usage {
 	for _, u := range c.usage {
 		switch {
 		case len(u.live) == 0 || !c.s.owns(u.e.id): // the node that wrote an extent rewrites it
+		case u.e.remote.Load():
+			// Its live content has to be fetched first.
+			if float64(u.used()) < min(c.o.MinLive, 0.5)*remoteShare*float64(u.size) {
+				victims = append(victims, u)
+			}
 		case float64(u.used()) < c.o.MinLive*float64(u.size):
 			victims = append(victims, u)
 		case u.size < c.o.MinSize:
@@ -419,8 +421,9 @@ func (c *compaction) move(refs []Ref) error {
 	var damage []error
 	for i, x := range from {
 		copied, err := c.copy(w, x)
-		if errors.Is(err, ErrCorrupt) {
-			damage = append(damage, err) // the slice stays in its extent
+		// The slice stays in its extent. Without the tier, the extents of this folder are rewritten all the same.
+		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrAway) {
+			damage = append(damage, err)
 			continue
 		}
 		if err != nil {
@@ -508,3 +511,6 @@ func (c *compaction) pause(begun time.Time, n int64) error {
 		return nil
 	}
 }
+
+// remoteShare is the part of CompactOptions.MinLive that holds for extents that are only in the tier.
+const remoteShare = 0.5

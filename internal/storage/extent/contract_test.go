@@ -1,12 +1,15 @@
 package extent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
@@ -208,10 +211,14 @@ func TestTheManifestAfterAnOrderlyEnd(t *testing.T) {
 		store(t, s, random(uint64(i), 9_000))
 	}
 	check.OK(t, s.Close())
+	// Nothing is left that a crash would leave.
+	if _, err := os.Stat(filepath.Join(dir, MarksFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of marks: %v", err)
+	}
 	var list listing
 	check.OK(t, sumfile.Read(filepath.Join(dir, ManifestFile), manifestKind, manifestVersion, &list))
 	found := check.Must(files(dir))(t)
-	if len(list.Extents) != len(found) || len(found) < 2 {
+	if list.Marked || len(list.Extents) != len(found) || len(found) < 2 {
 		t.Errorf("the manifest has %d extents, and the folder %d", len(list.Extents), len(found))
 	}
 	for id, name := range found {
@@ -265,5 +272,308 @@ func TestFilesThatCannotBeMade(t *testing.T) {
 		if err := put(); err != nil {
 			t.Errorf("%s: the disk is well again: %v", name, err)
 		}
+	}
+}
+
+// A slice needs what a gap has if they share a byte; and what comes after the last intact record if there is no gap.
+func TestSlicesThatADamageTouches(t *testing.T) {
+	t.Parallel()
+	const size = 12
+	gaps := []span{{2, 2}, {7, 3}}
+	in := func(at int64) bool { return at >= 2 && at < 4 || at >= 7 && at < 10 }
+	for from := range int64(size) {
+		for to := from + 1; to <= size; to++ {
+			shared := false
+			for at := from; at < to; at++ {
+				shared = shared || in(at)
+			}
+			x := Slice{Offset: from, Length: to - from}
+			if got := (&examination{gaps: gaps, end: 7}).touches(x); got != shared {
+				t.Errorf("[%d, %d): touched %v, want %v", from, to, got, shared)
+			}
+			if got := (&examination{end: 7}).touches(x); got != (to > 7) {
+				t.Errorf("[%d, %d) without gaps: touched %v", from, to, got)
+			}
+		}
+	}
+}
+
+// Content that was damaged after its record was checked is neither moved nor lost: Compact reports it, and the
+// reference stays.
+func TestCompactReportsDamageSinceTheLastCheck(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{SealSize: 1000, Grace: -1})
+	c := &catalogue{m: map[string]content{}}
+	p := random(1, smallRead+1)
+	c.put(t, s, "bad", p)
+	c.put(t, s, "next", random(2, 1000)) // seals the first one
+	s.sealing.Wait()
+	bad := c.m["bad"].slices[0]
+	wantContent(t, s, c.m["bad"].slices, p)
+	path := s.path(bad.Extent, sealedSuffix)
+	spoil(t, path, int(bad.Offset)+10)
+	_, err := s.Compact(t.Context(), c.owner(), CompactOptions{BytesPerSecond: -1, MinLive: 2})
+	if !errors.Is(err, ErrCorrupt) || c.m["bad"].slices[0] != bad {
+		t.Errorf("%v; the reference is %+v, and was %+v", err, c.m["bad"].slices[0], bad)
+	}
+	spoil(t, path, int(bad.Offset)+10) // as it was
+}
+
+// Compact keeps to its limit: what it has moved takes as long as the limit says, or until its context ends.
+func TestCompactKeepsToItsLimit(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{SealSize: 1000, Grace: -1})
+	c := &catalogue{m: map[string]content{}}
+	c.put(t, s, "a", random(1, 2000))
+	c.put(t, s, "b", random(2, 2000)) // seals the first one
+	s.sealing.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.Compact(ctx, c.owner(), CompactOptions{BytesPerSecond: 1, MinLive: 2}); err == nil {
+		t.Error("half an hour's bytes were moved in a tenth of a second")
+	}
+}
+
+// An extent that became shorter while it was open ends with an error, and not with the end of its content.
+func TestFileThatIsShorterThanItWas(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1000, smallRead + 1000} {
+		s := check.Must(Open(t.TempDir(), Options{}))(t)
+		p := random(1, size)
+		x := store(t, s, p)
+		check.OK(t, os.Truncate(s.path(x[0].Extent, openSuffix), x[0].Offset+int64(size)-100))
+		for _, how := range []string{"WriteTo", "Read", "large Read"} {
+			for _, from := range []int64{0, 10} {
+				if err := prefixOf(t, s, x, from, int64(size)-from, p, how); !errors.Is(err, ErrCorrupt) {
+					t.Errorf("%s of %d bytes from %d: %v, want ErrCorrupt", how, size, from, err)
+				}
+			}
+		}
+		_ = s.Close()
+	}
+}
+
+// What has the name of an extent and is no file, or cannot be opened, ends the calls that write a folder: nothing is
+// removed, and no call says that it has done its work.
+func TestFoldersThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(dir string) error{
+		"Open": func(dir string) error { _, err := Open(dir, Options{}); return err },
+		"Restore": func(dir string) error {
+			return Restore(dir, Options{}, func(func(Content) error) error { return nil })
+		},
+		"Extend": func(dir string) error {
+			return Extend(dir, Options{}, map[uint64][]Range{},
+				func(func(uint64, int64, []byte) error) error { return nil })
+		},
+		"FillCopies": func(dir string) error { return FillCopies(dir, Options{}, nil) },
+	} {
+		dir := t.TempDir()
+		folder := filepath.Join(dir, idText(7)+openSuffix)
+		check.OK(t, os.Mkdir(folder, 0o700))
+		if err := call(dir); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if _, err := os.Stat(folder); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A node answers for what it does not have with an error, and a note about it does nothing.
+func TestRecordsThatANodeDoesNotHave(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{Mirrored: true})
+	check.OK(t, s.Mirror(alone{}, 1))
+	x := Slice{Extent: 7 << ownerShift, Offset: fileHeaderSize + recordHeaderSize, Length: 1}
+	if _, _, err := s.Record(x); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Record: %v", err)
+	}
+	if _, _, err := s.Records(x.Extent, 0, 100); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Records: %v", err)
+	}
+	if err := s.SyncPuts(x.Extent); !errors.Is(err, ErrNotFound) {
+		t.Errorf("SyncPuts: %v", err)
+	}
+	s.End(x.Extent)
+	s.Void(x.Extent, fileHeaderSize, 100)
+	if s.Release(x.Extent) {
+		t.Error("an extent that is not there was released")
+	}
+	if complete, err := s.Complete(x.Extent, fileHeaderSize+1); complete || err != nil {
+		t.Errorf("Complete: %v, %v", complete, err)
+	}
+	check.OK(t, s.Put(x.Extent, fileHeaderSize, recordOfOne(x.Extent, fileHeaderSize)))
+	for _, at := range []int64{x.Offset - 1, x.Offset + 1} {
+		if _, _, err := s.Record(Slice{Extent: x.Extent, Offset: at, Length: 1}); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("Record at %d: %v", at, err)
+		}
+	}
+}
+
+// A range that the owner of an extent does not have either is missing no more, and the copy can be completed.
+func TestVoidRanges(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{Mirrored: true})
+	check.OK(t, s.Mirror(alone{}, 1))
+	const id = 7 << ownerShift
+	record := recordOfOne(id, fileHeaderSize)
+	end := fileHeaderSize + int64(len(record))
+	check.OK(t, s.Put(id, fileHeaderSize, record))
+	missing := func(wantAt, wantN int64) {
+		t.Helper()
+		at, n, err := s.Missing(id, 0, end+100)
+		if check.OK(t, err); at != wantAt || n != wantN {
+			t.Errorf("%d bytes are missing at %d, want %d at %d", n, at, wantN, wantAt)
+		}
+	}
+	missing(end, 100)
+	if complete, err := s.Complete(id, end+100); complete || err != nil {
+		t.Errorf("completed: %v, %v", complete, err)
+	}
+	s.Void(id, end, 60)
+	missing(end+60, 40)
+	s.Void(id, end+60, 40)
+	missing(0, 0)
+	if complete, err := s.Complete(id, end+100); !complete || err != nil {
+		t.Errorf("not completed: %v, %v", complete, err)
+	}
+}
+
+// A part of a record that cannot be cut off ends its extent: later content goes to another one, and the next Open cuts
+// the part off.
+func TestAPartOfARecordEndsItsExtent(t *testing.T) {
+	t.Parallel()
+	dir, disk := t.TempDir(), &faultdisk.FS{}
+	s := open(t, dir, Options{FS: disk})
+	first := content{store(t, s, random(1, 1000)), random(1, 1000)}
+	disk.Fail(1, faultdisk.Failure{Err: syscall.EIO, Partly: true}, faultdisk.Write, faultdisk.Truncate)
+	w := s.NewWriter(1000)
+	_, err := w.Write(random(2, 1000))
+	if err == nil {
+		_, err = w.Commit()
+	}
+	if check.OK(t, w.Close()); !errors.Is(err, syscall.EIO) {
+		t.Errorf("%v, want the disk's error", err)
+	}
+	disk.SetHook(nil)
+	second := content{store(t, s, random(3, 1000)), random(3, 1000)}
+	if second.slices[0].Extent == first.slices[0].Extent {
+		t.Error("a record was added behind a part of another one")
+	}
+	check.OK(t, s.Close())
+	kept := []content{first, second}
+	s = open(t, dir, Options{Refs: refsOf(&kept)})
+	for _, c := range kept {
+		wantContent(t, s, c.slices, c.bytes)
+	}
+}
+
+// A manifest that is damaged is no empty one.
+func TestADamagedManifestIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	store(t, s, random(1, 1000))
+	check.OK(t, s.Close())
+	size := check.Must(os.Stat(filepath.Join(dir, ManifestFile)))(t).Size()
+	for _, at := range []int64{0, size / 2, size - 1} {
+		spoilt := damagedCopy(t, dir, ManifestFile, int(at))
+		if _, err := Open(spoilt, Options{}); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), ManifestFile) {
+			t.Errorf("a wrong byte at %d: %v, want ErrCorrupt", at, err)
+		}
+	}
+}
+
+// A reader gives back the file of each extent that it has read.
+func TestAReaderOfSeveralExtents(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{SealSize: 1})
+	var all []Slice
+	var want []byte
+	for i := range uint64(3) {
+		all = append(all, store(t, s, random(i, 1000))...)
+		want = append(want, random(i, 1000)...)
+	}
+	check.OK(t, prefixOf(t, s, all, 0, int64(len(want)), want, "Read"))
+	if n := s.handles.lru.Len(); n != len(all) {
+		t.Errorf("%d idle files, want %d", n, len(all))
+	}
+}
+
+// Verify reads what was checked a moment ago.
+func TestVerifyReadsAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{})
+	p := random(1, smallRead+1)
+	x := store(t, s, p)
+	wantContent(t, s, x, p)
+	check.OK(t, s.Verify(x[0]))
+	path := s.path(x[0].Extent, openSuffix)
+	spoil(t, path, int(x[0].Offset)+10)
+	if err := s.Verify(x[0]); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("%v, want ErrCorrupt", err)
+	}
+	spoil(t, path, int(x[0].Offset)+10) // as it was
+}
+
+// A copy that an earlier process has made lacks what that process has not put, and what is damaged, and no more.
+func TestCopiesOfAnEarlierProcess(t *testing.T) {
+	t.Parallel()
+	const id, records, size = 7 << ownerShift, 6, recordHeaderSize + 1
+	at := func(i int64) int64 { return fileHeaderSize + i*size }
+	dir := t.TempDir()
+	s := open(t, dir, Options{Mirrored: true})
+	for _, i := range []int64{0, 1, 3, 5} {
+		check.OK(t, s.Put(id, at(i), recordOfOne(id, at(i))))
+	}
+	check.OK(t, s.SyncPuts(id))
+	check.OK(t, s.Close())
+	spoil(t, filepath.Join(dir, idText(id)+copySuffix), int(at(1))+recordHeaderSize)
+	s = check.Must(Open(dir, Options{Mirrored: true}))(t)
+	defer s.Close()
+	check.OK(t, s.Mirror(alone{}, 1))
+	var missing []int64
+	for from := int64(0); ; {
+		first, n, err := s.Missing(id, from, at(records))
+		if check.OK(t, err); n == 0 {
+			break
+		}
+		missing = append(missing, first, first+n)
+		from = first + n
+	}
+	if want := []int64{at(1), at(3), at(4), at(5)}; !slices.Equal(missing, want) {
+		t.Errorf("%d is missing, want %d", missing, want)
+	}
+	if n := s.Lacking(id, at(records)); n != 3*size {
+		t.Errorf("%d bytes are lacking, want %d", n, 3*size)
+	}
+}
+
+// A manifest that was made of the files that are there has a number above that of the marks, also if the marks could
+// not be removed: verify would take it for an older copy.
+func TestAnAcceptedManifestIsTheNewest(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, Options{SealSize: 1})
+	store(t, s, random(1, 100))
+	older := check.Must(os.ReadFile(filepath.Join(dir, ManifestFile)))(t)
+	for i := range uint64(3) {
+		store(t, s, random(i, 100))
+	}
+	s.sealing.Wait()
+	killed := t.TempDir()
+	check.OK(t, os.CopyFS(killed, os.DirFS(dir)))
+	check.OK(t, os.WriteFile(filepath.Join(killed, ManifestFile), older, 0o600))
+	if problems, err := Verify(killed); err != nil || len(problems) == 0 || problems[0].File != ManifestFile {
+		t.Fatalf("%v, %v; want an older copy", problems, err)
+	}
+	disk := &faultdisk.FS{}
+	disk.Fail(1, faultdisk.Failure{Err: syscall.EIO}, faultdisk.Remove)
+	if err := writeList(disk, killed); !errors.Is(err, syscall.EIO) {
+		t.Errorf("%v, want the disk's error", err)
+	}
+	if problems, err := Verify(killed); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
 	}
 }

@@ -1,14 +1,10 @@
 package extent
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"slices"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
@@ -32,169 +28,6 @@ import (
 //	           │  Release: the owner has deleted it; Compact: no metadata refers to it
 //	           ▼
 //	        deleted
-
-// ownerShift is the position of the owner in an id.
-const ownerShift = 40
-
-// idMillis is the number of milliseconds for which a node may use one id. Its ids begin with the clock, so that none is
-// used twice, also if its extents were lost or deleted: others may still have a copy of such an extent, with other
-// records. A node that has just started creates several extents at once, and may be started again in the next second.
-// The clock has 40 bits until the year 2109.
-const idMillis = 4
-
-// MaxOwner is the largest number of an owner.
-const MaxOwner = 1<<24 - 1
-
-// Mirror has the copies on other nodes.
-type Mirror interface {
-	// Begin returns a MirrorWriter for the records of a Writer.
-	Begin() MirrorWriter
-	// Fetch returns the record that contains x from another node, with its offset. It must be intact.
-	Fetch(x Slice) (offset int64, record []byte, err error)
-	// Healed is called after damaged content of this node was replaced.
-	Healed(x Slice)
-}
-
-// MirrorWriter copies the records of one Writer to other nodes.
-type MirrorWriter interface {
-	// Add sends a record, with the filler behind it, which it does not keep. last is set if no other record follows. It
-	// may wait until others were received.
-	Add(x Slice, records []byte, last bool) error
-	// Commit returns nil once a majority of the nodes, this one included, has all records durably.
-	Commit() error
-	// Close ends the copying.
-	Close()
-}
-
-// mirrored is the state of a Store that has a Mirror.
-type mirrored struct {
-	Mirror
-	owner uint64
-}
-
-// Mirror makes writers copy what they write, and readers fetch what is missing or damaged. owner is the number of this
-// node. It must be called before the first writer.
-func (s *Store) Mirror(m Mirror, owner uint64) error {
-	if owner > MaxOwner {
-		return fmt.Errorf("extent: the owner is %d: want 0 to %d", owner, MaxOwner)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nextID = owner<<ownerShift | uint64(s.now().UnixMilli())/idMillis
-	// The clock may have been set back since the newest extent was created.
-	for id := range s.extents {
-		if id>>ownerShift == owner {
-			s.nextID = max(s.nextID, id+1)
-		}
-	}
-	s.mirror.Store(&mirrored{m, owner})
-	return nil
-}
-
-// owns reports whether this process, or an earlier one on this folder, has written the extent.
-func (s *Store) owns(id uint64) bool {
-	m := s.mirror.Load()
-	if m == nil {
-		return id>>ownerShift == 0 || !s.opts.Mirrored
-	}
-	return id>>ownerShift == m.owner
-}
-
-// mirrorRecord copies a record to other nodes, unless it goes to the log of the metadata, which all nodes receive.
-func (w *Writer) mirrorRecord(record []byte, x Slice, last bool) error {
-	m := w.s.mirror.Load()
-	if m == nil || w.keep {
-		return nil
-	}
-	if w.mirror == nil {
-		w.mirror = m.Begin()
-	}
-	if w.pins[len(w.pins)-1].direct {
-		record = record[:len(record)+int(fillerBehind(int64(len(record))))]
-	}
-	return w.mirror.Add(x, record, last)
-}
-
-// Healed returns the number of damaged records since Open that were replaced by those of other nodes.
-func (s *Store) Healed() int64 { return s.healed.Load() }
-
-// healAfter replaces the record that contains x by that of another node, after a read of it has failed with err. It
-// returns nil if the read can be tried again.
-func (s *Store) healAfter(err error, x Slice) error {
-	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound) || s.mirror.Load() == nil {
-		return err
-	}
-	if failed := s.heal(x); failed != nil {
-		return fmt.Errorf("%w; %w", failed, err)
-	}
-	return nil
-}
-
-// Unwritten reports whether the place of a slice has nothing: the extent does not exist, ends before it, or has zeros
-// there, as a copy that has missed the record.
-func (s *Store) Unwritten(x Slice) (bool, error) {
-	e, err := s.pinForReader(x.Extent)
-	if errors.Is(err, ErrNotFound) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer e.readers.Add(-1)
-	h, err := s.handles.acquire(e)
-	if err != nil {
-		return false, err
-	}
-	defer s.handles.release(h)
-	buf := make([]byte, 64<<10)
-	for at, end := x.Offset, x.Offset+x.Length; at < end; {
-		n, err := h.file.ReadAt(buf[:min(int64(len(buf)), end-at)], at)
-		if len(bytes.TrimLeft(buf[:n], "\x00")) > 0 {
-			return false, nil
-		}
-		if errors.Is(err, io.EOF) {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		at += int64(n)
-	}
-	return true, nil
-}
-
-func (s *Store) heal(x Slice) error {
-	m := s.mirror.Load()
-	s.mu.RLock()
-	e := s.extents[x.Extent]
-	s.mu.RUnlock()
-	offset, record, err := m.Fetch(x)
-	if err != nil {
-		return err
-	}
-	if err := s.Put(x.Extent, offset, record); err != nil {
-		return err
-	}
-	// In a partial copy the record was only missing. Anywhere else its bytes on this disk had changed, which is counted.
-	if e != nil && !e.isPartial() {
-		s.healed.Add(1)
-		m.Healed(x)
-	}
-	return nil
-}
-
-func (s *Store) isPartial(id uint64) bool {
-	s.mu.RLock()
-	e := s.extents[id]
-	s.mu.RUnlock()
-	return e != nil && e.isPartial()
-}
-
-func (e *extent) isPartial() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.partial
-}
 
 // Put writes a record of another node's extent, or replaces a damaged one, at an offset. SyncPuts makes it durable. It
 // fails with ErrCorrupt if the record is not intact.
@@ -335,6 +168,10 @@ func (e *extent) put(offset int64, record []byte) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// What the tier has is whole. The record may be older than that, and arrive only now.
+	if e.remote.Load() {
+		return nil
+	}
 	// After a failed sync, what was put before may be lost, and a later sync would succeed without it.
 	if e.err != nil {
 		return e.err
@@ -489,7 +326,7 @@ func (s *Store) Record(x Slice) (offset int64, record []byte, err error) {
 	whole := x
 	// A slice without a checksum may be a part of a record. The other node verifies and stores whole records.
 	if x.CRC == 0 {
-		if whole, err = e.recordAt(h.file, x.Offset); err != nil {
+		if whole, err = e.recordAt(h.src, x.Offset); err != nil {
 			return 0, nil, err
 		}
 		if whole.Length == 0 || whole.Offset+whole.Length < x.Offset+x.Length {
@@ -498,7 +335,10 @@ func (s *Store) Record(x Slice) (offset int64, record []byte, err error) {
 	}
 	offset = whole.Offset - recordHeaderSize
 	record = make([]byte, recordHeaderSize+whole.Length)
-	if n, err := h.file.ReadAt(record, offset); n < len(record) {
+	if n, err := h.src.ReadAt(record, offset); n < len(record) {
+		if errors.Is(err, ErrAway) {
+			return 0, nil, err
+		}
 		return 0, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return offset, record, checkRecord(x.Extent, offset, record)
@@ -523,7 +363,7 @@ func (s *Store) Records(id uint64, offset int64, limit int) (at int64, data []by
 	e.mu.Unlock()
 	b := newBuffer(MaxRecord)
 	defer b.free()
-	in := &window{f: h.file, buf: b.bytes}
+	in := &window{f: h.src, buf: b.bytes}
 	// The first loop passes over gaps and damage to the first intact record, the second one takes those that follow it.
 	for at = max(offset, fileHeaderSize); at < size; {
 		r, err := in.record(id, at)
@@ -607,6 +447,8 @@ func (s *Store) covered(id uint64, f func(*coverage)) error {
 	case e == nil:
 		f(&coverage{})
 		return nil
+	case e.inTier():
+		return nil
 	}
 	if err := e.cover(); err != nil {
 		return err
@@ -670,7 +512,7 @@ func (s *Store) Complete(id uint64, size int64) (complete bool, err error) {
 	s.mu.RLock()
 	e := s.extents[id]
 	s.mu.RUnlock()
-	if e == nil || !e.isPartial() {
+	if e == nil || !e.isPartial() || e.inTier() { // a copy with holes of what the tier has keeps its name, and goes soon
 		return e != nil, nil
 	}
 	// The final name says that everything is here and on disk: a later process does not read the file to verify that. So
@@ -685,7 +527,7 @@ func (s *Store) Complete(id uint64, size int64) (complete bool, err error) {
 	}
 	// Another call may have completed the copy, or more was put, while the lock was free. Then the next round tries
 	// again.
-	if !e.partial || e.putsSynced < e.puts {
+	if !e.partial || e.sum != "" || e.putsSynced < e.puts {
 		return !e.partial, e.err
 	}
 	from := e.path()
@@ -714,56 +556,4 @@ func (s *Store) Release(id uint64) (changed bool) {
 	changed = !e.released
 	e.released = true
 	return changed
-}
-
-// OwnerOf returns the number of the node that has written an extent.
-func OwnerOf(id uint64) uint64 { return id >> ownerShift }
-
-// coverage is the set of ranges of an extent that have intact records: sorted, apart from each other.
-type coverage struct{ ranges []covered }
-
-type covered struct{ from, to int64 }
-
-// add adds a range.
-func (c *coverage) add(from, to int64) {
-	i, _ := slices.BinarySearchFunc(c.ranges, from, func(r covered, at int64) int { return cmp.Compare(r.to, at) })
-	j := i // ranges i to j-1 touch the new one
-	for ; j < len(c.ranges) && c.ranges[j].from <= to; j++ {
-		from, to = min(from, c.ranges[j].from), max(to, c.ranges[j].to)
-	}
-	c.ranges = slices.Replace(c.ranges, i, j, covered{from, to})
-}
-
-// gap returns the first range between from and size that is not covered; n is 0 if everything is covered.
-func (c *coverage) gap(from, size int64) (at, n int64) {
-	for _, r := range c.ranges {
-		if r.to <= from {
-			continue
-		}
-		if r.from > from {
-			return from, min(r.from, size) - from
-		}
-		if from = r.to; from >= size {
-			return 0, 0
-		}
-	}
-	return from, max(size-from, 0)
-}
-
-// lacking returns how many bytes between from and to are not covered.
-func (c *coverage) lacking(from, to int64) int64 {
-	n := max(to-from, 0)
-	for _, r := range c.ranges {
-		n -= max(min(r.to, to)-max(r.from, from), 0)
-	}
-	return n
-}
-
-// spans returns the ranges.
-func (c *coverage) spans() []Range {
-	list := make([]Range, len(c.ranges))
-	for i, r := range c.ranges {
-		list[i] = Range{r.from, r.to}
-	}
-	return list
 }

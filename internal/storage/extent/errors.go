@@ -21,6 +21,17 @@ var (
 	// read at the moment.
 	ErrUnavailable = errors.New("extent: not enough nodes have the content or can be reached")
 
+	// ErrAway means that content is only in the tier, which does not answer or was not given.
+	ErrAway = errors.New("extent: the object store with the content does not answer")
+
 	// ErrReadOnly means that the Store was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("extent: read-only")
+
+	// ErrNoTier is the error of Open for a folder of which extents are only in a tier, without Options.Tier.
+	ErrNoTier = errors.New("extent: content of this folder is in an object store: set --content-tier; to leave the " +
+		"object store, restore a backup")
+	// ErrAloneTier is the error of Open for the folder of a node of a cluster whose extents are in the tier that the
+	// folder had as that of a server alone.
+	ErrAloneTier = errors.New("extent: content of this folder is in the object store that it had as the folder of a " +
+		"server alone: restore a backup to a new folder, and begin the cluster with that")
 )

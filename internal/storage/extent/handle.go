@@ -2,6 +2,8 @@ package extent
 
 import (
 	"container/list"
+	"fmt"
+	"io"
 	"os"
 	"sync"
 
@@ -14,7 +16,8 @@ var maxIdleHandles = min(128, disk.OpenFiles()/16)
 // handle is a file open for reading with its own position, so that the kernel can copy from it.
 type handle struct {
 	e    *extent
-	file *os.File
+	file *os.File      // nil if the content is only in the tier
+	src  io.ReaderAt   // what to read from: file, or the tier
 	idle *list.Element // in handles.lru
 
 	sequential bool // the kernel was asked to read ahead
@@ -23,7 +26,7 @@ type handle struct {
 // readAhead asks the kernel to read far ahead of sequential reads: large content that was written directly is not in
 // the page cache.
 func (x *handle) readAhead() {
-	if !x.sequential {
+	if !x.sequential && x.file != nil {
 		x.sequential = true
 		adviseSequential(x.file)
 	}
@@ -51,14 +54,21 @@ func (h *handles) acquire(e *extent) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &handle{e: e, file: f}, nil
+	if f == nil {
+		return &handle{e: e, src: e.s.opts.Tier.Open(e.id, e.size, e.sum)}, nil
+	}
+	return &handle{e: e, file: f, src: f}, nil
 }
 
 // release keeps x for the next reader and closes the least recently used handle if there are too many.
 func (h *handles) release(x *handle) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if x.file == nil {
+		return
+	}
+	// An open file whose name is gone would keep its space: Drop forgets the handles after it has set remote.
+	if h.closed || x.e.remote.Load() {
 		_ = x.file.Close() // read-only
 		return
 	}
@@ -113,10 +123,16 @@ func (h *handles) unlink(x *handle) {
 	}
 }
 
-// open opens the extent under its current name.
+// open opens the extent under its current name. The file is nil if the content is only in the tier.
 func (e *extent) open() (*os.File, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.remote.Load() {
+		if e.s.opts.Tier == nil {
+			return nil, fmt.Errorf("%w: extent %016x: %w", ErrAway, e.id, errNoTier)
+		}
+		return nil, nil
+	}
 	if e.s.opts.Ephemeral {
 		if e.file == nil {
 			return nil, ErrClosed

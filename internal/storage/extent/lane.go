@@ -4,65 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
-
-// extent is one file.
-type extent struct {
-	s  *Store
-	id uint64
-
-	writers atomic.Int64 // pins of open writers; incremented under Store.mu or the lane's lock
-	readers atomic.Int64 // pins of readers; incremented under Store.mu
-
-	deadSince time.Time // guarded by Store.compacting
-
-	mu       sync.Mutex // guards what follows
-	changed  sync.Cond  // synced, syncing or err have changed
-	file     disk.File  // open for append; nil once finished, except for ephemeral ones
-	direct   bool       // file takes aligned writes only; set before the extent is used
-	named    bool       // a sealed extent has its final name; an ephemeral one has a name
-	size     int64
-	synced   int64 // bytes that are on disk
-	written  int64 // bytes whose writeback has begun
-	syncing  bool
-	sealed   bool  // takes no more appends
-	index    index // used by readers
-	finished bool  // sealed, synced, and has its final name
-	err      error // a sync failed; data that was not synced is lost
-	torn     bool  // the file may end with a part of a record: it keeps its name, so that the next Open cuts that off
-	unnamed  bool  // giving the final name failed
-
-	// What follows is for nodes of a cluster, see copies.go.
-	ended      bool // takes no more records; see End
-	begun      bool // this process has created and written it
-	partial    bool // the extent of another node, of which this node may not have everything
-	released   bool // the node that wrote it does not have it any more
-	puts       int64
-	putsSynced int64
-	coverage   *coverage // of a partial extent; nil until it was read
-}
-
-func newExtent(s *Store, id uint64) *extent {
-	e := &extent{s: s, id: id}
-	e.changed.L = &e.mu
-	return e
-}
-
-// lane is a sequence of extents. One of them takes appends.
-type lane struct {
-	s       *Store
-	writers atomic.Int64 // large writers that chose this lane
-	direct  bool         // its extents are written past the page cache if possible
-
-	mu     sync.Mutex // held while a record is written, so that records are in order
-	active *extent
-	closed bool
-}
 
 // append writes record, whose payload has that CRC, and pins the extent for w.
 func (l *lane) append(w *Writer, record []byte, crc uint32) (Slice, error) {
@@ -200,8 +142,6 @@ func (s *Store) create(direct bool) (*extent, error) {
 	return e, nil
 }
 
-func (s *Store) durable() bool { return !s.opts.Relaxed && !s.opts.Ephemeral }
-
 // finish makes a sealed extent durable and gives it its final name.
 func (e *extent) finish() {
 	if e.s.opts.Ephemeral {
@@ -227,7 +167,11 @@ func (e *extent) finish() {
 	}
 	e.mu.Unlock()
 	if finished {
-		_ = e.s.manifest.finished(e.id, size) // otherwise the manifest has the size up to which it was synced
+		_ = e.list() // otherwise the manifest has the size up to which it was synced
+		if t := e.s.opts.Tier; t != nil {
+			e.lastUse.Store(e.s.now().UnixNano())
+			t.Sealed()
+		}
 	}
 }
 

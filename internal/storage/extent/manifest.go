@@ -4,15 +4,15 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
@@ -60,9 +60,9 @@ type listed struct {
 	// Unsynced means that the extent was created by a store that does not sync: a power failure may leave it without
 	// content.
 	Unsynced bool `json:"unsynced,omitempty"`
+	// Sum is set for an extent that is in the tier: that of its object, see Store.SetRemote. It needs no file.
+	Sum string `json:"sum,omitempty"`
 }
-
-func idText(id uint64) string { return fmt.Sprintf("%016x", id) }
 
 // manifest keeps the list of a store's extents. A nil manifest keeps none.
 type manifest struct {
@@ -70,13 +70,17 @@ type manifest struct {
 	dir     string
 	durable bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows; held while the list is written
 	list    listing
+	changed bool
+	defers  bool // changes are written later, by flush
+
+	// marking guards what follows, and is taken after mu: a sync that is to be marked does not wait until a list was
+	// written, which has some MiB for 10 TB.
+	marking sync.Mutex
 	marks   disk.File      // nil until an extent is created
 	slots   map[uint64]int // of the extents that are being written
 	unused  []int
-	changed bool
-	defers  bool // changes are written later, by flush
 }
 
 func (m *manifest) path() string { return filepath.Join(m.dir, ManifestFile) }
@@ -101,15 +105,65 @@ func (m *manifest) write() error {
 		return nil
 	}
 	m.list.Number++
-	if err := sumfile.Write(m.fs, m.path(), manifestKind, manifestVersion, &m.list); err != nil {
+	text, err := m.list.text()
+	if err == nil {
+		err = sumfile.WriteText(m.fs, m.path(), manifestKind, manifestVersion, text)
+	}
+	if err != nil {
 		return fmt.Errorf("extent: write the manifest: %w", err)
 	}
 	m.changed = false
+	m.marking.Lock()
+	defer m.marking.Unlock()
 	if m.marks != nil {
 		// After the manifest: a mark that is ahead of it would make verify report an older copy.
 		_, _ = m.marks.WriteAt(encodeMark(0, m.list.Number), 0)
 	}
 	return nil
+}
+
+// text is a JSON document of the list. It is made without encoding/json, which takes some times as long: the list is
+// written whole for each change.
+func (l *listing) text() ([]byte, error) {
+	for id, x := range l.Extents {
+		if !isPlain(id) || !isPlain(x.Sum) { // of a file that another program has written
+			return json.Marshal(l)
+		}
+	}
+	head, err := json.Marshal(listing{ID: l.ID, Number: l.Number, Marked: l.Marked, Extents: map[string]listed{}})
+	if err != nil {
+		return nil, err
+	}
+	p := make([]byte, 0, len(head)+len(l.Extents)*160)
+	p = append(p, head[:len(head)-2]...) // without the braces at its end
+	for i, id := range slices.Sorted(maps.Keys(l.Extents)) {
+		if i > 0 {
+			p = append(p, ',')
+		}
+		x := l.Extents[id]
+		p = append(p, "\n\""...)
+		p = append(append(p, id...), "\":{\"size\":"...)
+		p = strconv.AppendInt(p, x.Size, 10)
+		p = strconv.AppendBool(append(p, ",\"finished\":"...), x.Finished)
+		if x.Unsynced {
+			p = append(p, ",\"unsynced\":true"...)
+		}
+		if x.Sum != "" {
+			p = append(append(append(p, ",\"sum\":\""...), x.Sum...), '"')
+		}
+		p = append(p, '}')
+	}
+	return append(p, "}}"...), nil
+}
+
+// isPlain reports whether a text needs no escapes in JSON, as numbers in hexadecimal do not.
+func isPlain(text string) bool {
+	for _, c := range []byte(text) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
 }
 
 // replace changes the list to one of finished extents, if it is another one, and removes the marks of a killed process.
@@ -162,13 +216,15 @@ func (m *manifest) created(id uint64, size int64) error {
 	err := m.change(func(extents map[string]listed) {
 		extents[idText(id)] = listed{Size: size, Unsynced: !m.durable}
 	})
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if err != nil {
 		// The caller removes the file, so a later version must not list it.
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		delete(m.list.Extents, idText(id))
 		return err
 	}
+	m.marking.Lock()
+	defer m.marking.Unlock()
 	// Slot 0 is that of the manifest's number. All others that exist are in use or unused.
 	slot := len(m.slots) + len(m.unused) + 1
 	if n := len(m.unused); n > 0 {
@@ -184,22 +240,25 @@ func (m *manifest) synced(id uint64, n int64) {
 	if m == nil {
 		return
 	}
-	m.mu.Lock()
+	m.marking.Lock()
 	slot, marks := m.slots[id], m.marks
-	m.mu.Unlock()
+	m.marking.Unlock()
 	if slot > 0 && marks != nil {
 		_, _ = marks.WriteAt(encodeMark(id, uint64(n)), int64(slot)*markSlot)
 	}
 }
 
 // finished lists the final size of an extent.
-func (m *manifest) finished(id uint64, size int64) error {
+func (m *manifest) finished(id uint64, x listed) error {
 	if m == nil {
 		return nil
 	}
-	err := m.change(func(extents map[string]listed) { extents[idText(id)] = listed{Size: size, Finished: true} })
+	x.Finished = true
+	err := m.change(func(extents map[string]listed) { extents[idText(id)] = x })
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.marking.Lock()
+	defer m.marking.Unlock()
 	// The slot is free only once the list on disk has the final size. Until then the mark alone says how long the extent
 	// is.
 	if slot := m.slots[id]; slot > 0 && err == nil && !m.changed {
@@ -218,6 +277,8 @@ func (m *manifest) removed(id uint64) error {
 func (m *manifest) openMarks() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.marking.Lock()
+	defer m.marking.Unlock()
 	if m.marks != nil {
 		return nil
 	}
@@ -245,11 +306,14 @@ func (m *manifest) close() error {
 	err := m.flush()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.marks == nil {
+	m.marking.Lock()
+	marks := m.marks
+	m.marks = nil
+	m.marking.Unlock()
+	if marks == nil {
 		return err
 	}
-	err = errors.Join(err, m.marks.Close())
-	m.marks = nil
+	err = errors.Join(err, marks.Close())
 	// An extent that is not finished keeps the marks: the next Open needs them to see that it was cut.
 	for _, x := range m.list.Extents {
 		if !x.Finished {
@@ -290,288 +354,8 @@ func readMarks(dir string) (map[uint64]int64, error) {
 	return marks, nil
 }
 
-// Problem is an extent that is missing, foreign, or shorter than it was; or the manifest itself.
-type Problem struct {
-	// File is the name in the folder.
-	File string
-	// What describes the difference.
-	What string
-	// Is is the name of the extent that the file is in truth, "" if that is not known.
-	Is string
-}
-
-// Error implements error.
-func (p Problem) Error() string { return p.File + " " + p.What }
-
-// ProblemsError is the error of Open for extents that are missing, foreign or shorter. It is an ErrCorrupt.
-type ProblemsError struct{ Problems []Problem }
-
-// Error names the files and the next step.
-func (e *ProblemsError) Error() string {
-	texts := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		texts[i] = p.Error()
-	}
-	return strings.Join(texts, "; ") +
-		": content of blobs is lost; put back the files or a backup of the whole folder, or run lazuli fsck to see " +
-		"what is affected and lazuli fsck --repair to accept the loss"
-}
-
-// Is makes errors.Is find ErrCorrupt.
-func (e *ProblemsError) Is(target error) bool { return target == ErrCorrupt }
-
-// Verify compares the files of a folder with its manifest, and returns what is missing, foreign or shorter. It reads
-// the first bytes of each extent. A folder that does not exist holds nothing.
-func Verify(dir string) ([]Problem, error) {
-	_, problems, err := verify(dir)
-	return problems, err
-}
-
-// files returns the extents in a folder by their ids, without copies of other nodes' extents.
-func files(dir string) (map[uint64]string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	found := map[uint64]string{}
-	for _, entry := range entries {
-		if id, suffix, ok := parseName(entry.Name()); ok && suffix != copySuffix {
-			found[id] = entry.Name()
-		}
-	}
-	return found, err
-}
-
-func verify(dir string) (list listing, problems []Problem, err error) {
-	found, err := files(dir)
-	if err != nil {
-		return list, nil, err
-	}
-	problem := func(file, text string, args ...any) {
-		problems = append(problems, Problem{File: file, What: fmt.Sprintf(text, args...)})
-	}
-	err = sumfile.Read(filepath.Join(dir, ManifestFile), manifestKind, manifestVersion, &list)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && len(found) == 0:
-		return list, nil, nil
-	case errors.Is(err, fs.ErrNotExist):
-		problem(ManifestFile, "is missing, and there are %d extents", len(found))
-		return list, problems, nil
-	case errors.Is(err, sumfile.ErrDamaged):
-		problem(ManifestFile, "is damaged: %v", err)
-		return list, problems, nil
-	case err != nil:
-		return list, nil, err
-	}
-	marks, err := readMarks(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		// Close removes the marks only when all extents are finished.
-		for _, x := range list.Extents {
-			if list.Marked && !x.Finished {
-				problem(MarksFile, "is missing, and extents were being written")
-				break
-			}
-		}
-	case err != nil:
-		return list, nil, err
-	case list.Number < uint64(marks[0]):
-		problem(ManifestFile, "is an older copy: it has number %d, and had %d", list.Number, marks[0])
-	}
-	for _, text := range slices.Sorted(maps.Keys(list.Extents)) {
-		id, _, ok := parseName(text + sealedSuffix)
-		if !ok {
-			problem(ManifestFile, "lists %q, which is no extent", text)
-			continue
-		}
-		x := list.Extents[text]
-		// The manifest has the size at the creation of an extent, and the mark the one at its last sync. What lies beyond
-		// was not acknowledged, so its loss is no damage.
-		least := max(x.Size, marks[id])
-		name := found[id]
-		if name == "" {
-			// An extent without any acknowledged record may be missing: nothing refers to it.
-			if x.Finished || least > fileHeaderSize {
-				problem(text+sealedSuffix, "is missing")
-			}
-			continue
-		}
-		size, is, err := identify(filepath.Join(dir, name))
-		switch {
-		case err != nil:
-			return list, nil, err
-		case is != id && is != 0: // a damaged header does no harm
-			problem(name, "is in truth the extent %016x", is)
-			problems[len(problems)-1].Is = idText(is)
-		case size < least:
-			problem(name, "is shorter than it was: it has %d bytes, and had %d", size, least)
-		}
-	}
-	return list, problems, nil
-}
-
-// identify returns the size of an extent's file, and the id in its header; 0 if that is damaged.
-func identify(path string) (size int64, id uint64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, 0, err
-	}
-	head := make([]byte, fileHeaderSize)
-	if _, err := io.ReadFull(f, head); err != nil {
-		return info.Size(), 0, nil
-	}
-	if id = binary.LittleEndian.Uint64(head[8:]); string(head) != string(fileHeader(id)) {
-		id = 0
-	}
-	return info.Size(), id, nil
-}
-
-// openManifest compares the files with the manifest, and returns the manifest with all of them.
-func (s *Store) openManifest() (*manifest, error) {
-	list, problems, err := verify(s.dir)
-	if err != nil {
-		return nil, err
-	}
-	if len(problems) > 0 {
-		return nil, &ProblemsError{problems}
-	}
-	m := &manifest{fs: s.opts.FS, dir: s.dir, durable: s.durable(), list: list, slots: map[uint64]int{}}
-	if m.list.ID == "" {
-		m.list = listing{ID: newFolderID(), Extents: map[string]listed{}}
-	}
-	return m, nil
-}
-
 func newFolderID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	return hex.EncodeToString(id)
-}
-
-// State identifies the manifest of a folder of extents.
-type State struct {
-	ID     string
-	Number uint64
-	Size   int64
-	Sum    uint32
-}
-
-// ReadState reads the state of a folder's manifest. Errors: fs.ErrNotExist for a folder without one, ErrCorrupt.
-func ReadState(dir string) (State, error) {
-	p, err := os.ReadFile(filepath.Join(dir, ManifestFile))
-	if err != nil {
-		return State{}, err
-	}
-	var list listing
-	if err := sumfile.Decode(p, manifestKind, manifestVersion, &list); err != nil {
-		return State{Size: int64(len(p))}, fmt.Errorf("%w: %s: %w", ErrCorrupt, ManifestFile, err)
-	}
-	return State{list.ID, list.Number, int64(len(p)), crc32c.Checksum(p)}, nil
-}
-
-// Accept makes the files that are there those that the folder must hold: it puts extents that were swapped in their
-// places, moves what is no extent of this folder to the folder aside, which it creates, and writes a new manifest.
-// report is called for each change, lost for each extent that is missing or shorter. No process may have the folder
-// open.
-func Accept(dir, aside string, report, lost func(string)) error {
-	problems, err := Verify(dir)
-	if err != nil || len(problems) == 0 {
-		return err
-	}
-	before, err := files(dir)
-	if err != nil {
-		return err
-	}
-	// The header of a file says what it is in truth, and its name only where it was put.
-	moves := map[string]string{} // by name, the place of an extent that has the name of another
-	for _, p := range problems {
-		if p.Is == "" {
-			lost(p.Error())
-			continue
-		}
-		id, _, _ := parseName(p.Is + sealedSuffix)
-		if moves[p.File] = before[id]; before[id] == "" && listedIn(dir, id) {
-			moves[p.File] = p.Is + sealedSuffix
-		}
-	}
-	// All of them leave their places first.
-	const between = ".moving"
-	for from := range moves {
-		// Two extents that were swapped have each other's names: a direct rename would overwrite one of them.
-		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, from+between)); err != nil {
-			return err
-		}
-	}
-	found, err := files(dir)
-	if err != nil {
-		return err
-	}
-	for from, to := range moves {
-		id, _, _ := parseName(to)
-		target := filepath.Join(dir, to)
-		// No place in this folder, or a place that another file of that id has: it is kept outside, and nothing is deleted.
-		if to == "" || found[id] != "" {
-			if err := disk.MkdirAll(aside, 0o700); err != nil {
-				return err
-			}
-			target = filepath.Join(aside, from)
-		}
-		if err := os.Rename(filepath.Join(dir, from+between), target); err != nil {
-			return err
-		}
-		found[id] = to
-		report(from + " is another extent, and is now " + target)
-	}
-	if found, err = files(dir); err != nil {
-		return err
-	}
-	for from := range moves {
-		if id, _, _ := parseName(from); found[id] == "" {
-			lost(from + " is missing")
-		}
-	}
-	return writeList(disk.OS, dir)
-}
-
-// writeList writes a manifest that lists the extents that are there.
-func writeList(fsys disk.FS, dir string) error {
-	found, err := files(dir)
-	if err != nil {
-		return err
-	}
-	list := listing{ID: newFolderID(), Extents: map[string]listed{}}
-	_ = sumfile.Read(filepath.Join(dir, ManifestFile), manifestKind, manifestVersion, &list) // the id and the number go on
-	list.Extents, list.Marked = map[string]listed{}, false
-	for id, name := range found {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		list.Extents[idText(id)] = listed{Size: info.Size(), Finished: strings.HasSuffix(name, sealedSuffix), Unsynced: true}
-	}
-	if marks, err := readMarks(dir); err == nil {
-		list.Number = max(list.Number, uint64(marks[0]))
-	}
-	// The number must exceed that in the marks: otherwise verify would take the new manifest for an older copy.
-	list.Number++
-	if err := sumfile.Write(fsys, filepath.Join(dir, ManifestFile), manifestKind, manifestVersion, &list); err != nil {
-		return err
-	}
-	if err := fsys.Remove(filepath.Join(dir, MarksFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return fsys.SyncDir(dir)
-}
-
-// listedIn reports whether the manifest of a folder lists an extent.
-func listedIn(dir string, id uint64) bool {
-	var list listing
-	err := sumfile.Read(filepath.Join(dir, ManifestFile), manifestKind, manifestVersion, &list)
-	_, ok := list.Extents[idText(id)]
-	return err == nil && ok
 }

@@ -1,12 +1,20 @@
 package extent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // TestFilesThatAreNotTheNewest removes, cuts, swaps and replaces whole files of a store that was closed, and of one
@@ -67,7 +75,8 @@ func TestFilesThatAreNotTheNewest(t *testing.T) {
 			}
 			if err != nil {
 				outcomes["refused"]++
-				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "fsck --repair") {
+				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "fsck --repair") ||
+					!strings.Contains(err.Error(), problems[0].Error()) {
 					t.Errorf("%s, %s: %v", state, name, err)
 				}
 				if err := Accept(to, filepath.Join(t.TempDir(), "aside"), func(string) {}, func(string) {}); err != nil {
@@ -120,4 +129,60 @@ func TestFilesThatAreNotTheNewest(t *testing.T) {
 			t.Errorf("%s: %v: the test shows nothing", state, outcomes)
 		}
 	}
+}
+
+// The text of a list is what encoding/json reads as that list.
+func TestListingText(t *testing.T) {
+	t.Parallel()
+	if n, of := reflect.TypeFor[listing]().NumField(), reflect.TypeFor[listed]().NumField(); n != 4 || of != 4 {
+		t.Errorf("the list has %d fields, and an extent %d: is each in the text?", n, of)
+	}
+	for _, want := range []listing{
+		{ID: "folder", Extents: map[string]listed{}},
+		{ID: newFolderID(), Number: 7, Marked: true, Extents: map[string]listed{
+			idText(3): {Size: 20},
+			idText(1): {Size: 1 << 40, Finished: true, Unsynced: true},
+			idText(2): {Size: 30, Finished: true, Sum: strings.Repeat("0a", 32)}}},
+		{ID: "folder", Extents: map[string]listed{idText(1): {Sum: "\"\n\\"}, "\"": {Sum: "é"}}},
+	} {
+		var got listing
+		check.OK(t, json.Unmarshal(check.Must(want.text())(t), &got))
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// slowList is a file system that holds the writes of the list of extents.
+type slowList struct {
+	disk.FS
+	writing, letGo chan struct{}
+}
+
+// OpenFile implements disk.FS.
+func (s slowList) OpenFile(name string, flag int, mode fs.FileMode) (disk.File, error) {
+	if filepath.Base(name) == ManifestFile+sumfile.PartSuffix {
+		s.writing <- struct{}{}
+		<-s.letGo
+	}
+	return s.FS.OpenFile(name, flag, mode)
+}
+
+// A sync is marked while the list of extents is written.
+func TestSyncsDoNotWaitForTheList(t *testing.T) {
+	t.Parallel()
+	s := slowList{disk.OS, make(chan struct{}), make(chan struct{})}
+	m := &manifest{fs: s, dir: t.TempDir(), list: listing{ID: newFolderID(), Extents: map[string]listed{}},
+		slots: map[uint64]int{}}
+	var all sync.WaitGroup
+	all.Go(func() { check.OK(t, m.created(1, 0)) })
+	<-s.writing
+	s.letGo <- struct{}{}
+	all.Wait()
+	all.Go(func() { check.OK(t, m.finished(2, listed{})) })
+	<-s.writing
+	all.Go(func() { m.synced(1, 100) })
+	defer all.Wait()
+	defer close(s.letGo)
+	check.Eventually(t, func() bool { return check.Must(readMarks(m.dir))(t)[1] == 100 }, "the sync is marked")
 }

@@ -74,3 +74,51 @@ func TestFileThatEndsWhileItIsSent(t *testing.T) {
 		t.Error("it wrote other bytes")
 	}
 }
+
+// Records beside each other are sent from one mapping, which ends with the reader.
+func TestRecordsShareAMapping(t *testing.T) {
+	if !canReopen {
+		t.Skip("no mappings on this system")
+	}
+	t.Parallel()
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	content := random(1, mapWindow+2*MaxRecord)
+	slices := store(t, s, content)
+	r, err := s.NewReader(slices, 0, int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.WriteTo(io.Discard); err != nil { // which checks the records
+		t.Fatal(err)
+	}
+	if err := r.Reset(slices, MaxRecord/2, int64(len(content))-MaxRecord); err != nil {
+		t.Fatal(err)
+	}
+	lengths := map[int]int{} // of the mappings, with the number of writes from each
+	var got bytes.Buffer
+	for r.Len() > 0 {
+		if _, err := r.writePiece(&got); err != nil {
+			t.Fatal(err)
+		}
+		lengths[len(r.mapped.bytes)]++
+	}
+	if !bytes.Equal(got.Bytes(), content[MaxRecord/2:len(content)-MaxRecord/2]) {
+		t.Error("content differs")
+	}
+	if len(lengths) != 2 {
+		t.Errorf("lengths of mappings with their writes: %v; want two of them", lengths)
+	}
+	for n := range lengths {
+		if n > mapWindow {
+			t.Errorf("a mapping of %d bytes", n)
+		}
+	}
+	if r.Close(); r.mapped.unmap != nil {
+		t.Error("a mapping is left after Close")
+	}
+}

@@ -23,16 +23,26 @@ const (
 	directFlag = unix.O_DIRECT
 )
 
-// mapFile maps a part of a file into memory, for reading. It reads its pages at once, since a fault for each of them
-// costs more. unmap must be called. ok is false if the system cannot map it.
+// mapFile maps a part of a file into memory, for reading. Its pages are entered when they are read, sixteen at a fault:
+// to enter them at once (MAP_POPULATE) takes longer, since it looks at each of them alone. unmap must be called. ok is
+// false if the system cannot map it.
 func mapFile(f *os.File, offset int64, n int) (p []byte, unmap func(), ok bool) {
 	within := int(offset % int64(os.Getpagesize()))
-	m, err := unix.Mmap(int(f.Fd()), offset-int64(within), within+n, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+	m, err := unix.Mmap(int(f.Fd()), offset-int64(within), within+n, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, nil, false
 	}
 	return m[within : within+n : within+n], func() { _ = unix.Munmap(m) }, true
 }
+
+// mapMemory returns memory of its own pages, which are zero. ok is false if the system has none.
+func mapMemory(n int) (p []byte, ok bool) {
+	p, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	return p, err == nil
+}
+
+// adviseLarge asks for large pages. It is a hint, so its error is ignored.
+func adviseLarge(p []byte) { _ = unix.Madvise(p, unix.MADV_HUGEPAGE) }
 
 // cannotRead reports whether a write failed because the memory that it was given is a mapping that cannot be read.
 func cannotRead(err error) bool { return errors.Is(err, unix.EFAULT) }

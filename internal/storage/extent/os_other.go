@@ -18,6 +18,10 @@ const (
 
 func mapFile(*os.File, int64, int) (p []byte, unmap func(), ok bool) { return nil, nil, false }
 
+func mapMemory(int) (p []byte, ok bool) { return nil, false }
+
+func adviseLarge([]byte) {}
+
 func cannotRead(error) bool { return false }
 
 const canReopen = false

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
 
 // Reader reads a range of a list of slices. It must be used by one goroutine only. While it is open, the extents that
@@ -12,7 +14,9 @@ type Reader struct {
 	s      *Store
 	slices []piece // the remaining slices; the first may be partly read
 	pins   []*extent
-	cur    *handle // of slices[0]'s extent, if any
+	cur    *handle  // of slices[0]'s extent, if any
+	mapped mapping  // of cur's file
+	remote *fetched // the last record that was taken from the tier
 	closed bool
 }
 
@@ -110,6 +114,9 @@ func (r *Reader) tryPin(x Slice) error {
 	if err != nil {
 		return err
 	}
+	if r.s.opts.Tier != nil {
+		e.lastUse.Store(r.s.now().UnixNano())
+	}
 	r.pins = append(r.pins, e)
 	return e.contains(x)
 }
@@ -144,7 +151,11 @@ func (r *Reader) Check() error {
 	defer func() { r.slices = left }()
 	for n := int64(0); len(r.slices) > 0 && n < checkAhead; r.slices = r.slices[1:] {
 		h, err := r.handle()
-		if err == nil {
+		switch {
+		case err != nil:
+		case h.file == nil:
+			_, err = r.fetch(h)
+		default:
 			err = r.check(h)
 		}
 		if err != nil {
@@ -188,6 +199,15 @@ func (r *Reader) Read(p []byte) (int, error) {
 		}
 		x := &r.slices[0]
 		to := p[n : n+int(min(int64(len(p)-n), x.Length))]
+		if h.file == nil {
+			bytes, err := r.fetch(h)
+			if err != nil {
+				return n, err
+			}
+			n += copy(to, bytes)
+			r.advance(int64(len(to)))
+			continue
+		}
 		// A read that takes the whole record is checked in the caller's buffer; others check the record first, since part
 		// of it has no checksum.
 		atOnce := r.atOnce(x, len(to))
@@ -262,6 +282,16 @@ func (r *Reader) writePiece(dst io.Writer) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	// The extent is only in the tier: fetch has compared the checksum of the record.
+	if h.file == nil {
+		bytes, err := r.fetch(h)
+		if err != nil {
+			return 0, err
+		}
+		n, err := dst.Write(bytes)
+		r.advance(int64(n))
+		return int64(n), err
+	}
 	x := r.slices[0]
 	if x.Length <= smallRead || x.Length <= MaxRecord && r.atOnce(&x, int(x.Length)) {
 		if x.Length > smallRead {
@@ -269,11 +299,12 @@ func (r *Reader) writePiece(dst io.Writer) (int64, error) {
 		}
 		return r.copySmall(dst, x.Length)
 	}
+	// From here on the bytes go from the file to dst without being looked at, so they are checked first.
 	if err := r.check(h); err != nil {
 		return 0, err
 	}
 	if x.Length >= minMapped {
-		if n, mapped, err := r.s.writeMapped(dst, h, x.Slice); mapped {
+		if n, mapped, err := r.s.writeMapped(dst, h, &r.mapped, x.Slice, r.mapTo()); mapped {
 			r.advance(int64(n))
 			return int64(n), err
 		}
@@ -287,6 +318,20 @@ func (r *Reader) writePiece(dst io.Writer) (int64, error) {
 		err = r.s.readError(x.Slice, err)
 	}
 	return n, err
+}
+
+// mapTo returns the end of the first piece and of those behind it in the file that are mapped with it.
+func (r *Reader) mapTo() int64 {
+	x := r.slices[0].Slice
+	end := x.Offset + x.Length
+	for _, next := range r.slices[1:] {
+		to := next.Offset + next.Length
+		if next.Extent != x.Extent || next.Offset < end || to-x.Offset > mapWindow {
+			break
+		}
+		end = to
+	}
+	return end
 }
 
 func (r *Reader) copySmall(dst io.Writer, n int64) (int64, error) {
@@ -317,8 +362,7 @@ func (r *Reader) handle() (*handle, error) {
 		if r.cur.e.id == id {
 			return r.cur, nil
 		}
-		r.s.handles.release(r.cur)
-		r.cur = nil
+		r.release()
 	}
 	for _, e := range r.pins {
 		if e.id == id {
@@ -328,6 +372,13 @@ func (r *Reader) handle() (*handle, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: %x", ErrNotFound, id)
+}
+
+// release gives the handle back.
+func (r *Reader) release() {
+	r.mapped.close()
+	r.s.handles.release(r.cur)
+	r.cur = nil
 }
 
 // advance drops n bytes of the first slice.
@@ -358,13 +409,13 @@ func (r *Reader) Close() error {
 	}
 	r.closed = true
 	if r.cur != nil {
-		r.s.handles.release(r.cur)
-		r.cur = nil
+		r.release()
 	}
 	for _, e := range r.pins {
 		e.readers.Add(-1)
 	}
-	r.pins, r.slices = nil, nil
+	r.remote.giveBack()
+	r.pins, r.slices, r.remote = nil, nil, nil
 	return nil
 }
 
@@ -381,6 +432,15 @@ func (s *Store) Verify(x Slice) error {
 	if err != nil {
 		return err
 	}
+	if h.file == nil {
+		for r.Len() > 0 {
+			if _, err := r.fetch(h); err != nil {
+				return err
+			}
+			r.advance(r.slices[0].Length)
+		}
+		return nil
+	}
 	record, err := s.recordOf(h, x, x)
 	if err != nil {
 		return err
@@ -388,4 +448,80 @@ func (s *Store) Verify(x Slice) error {
 	place, _ := s.checked.entry(record)
 	place.Store(0)
 	return s.check(h, x, x)
+}
+
+// fetched is a record that was taken from the tier.
+type fetched struct {
+	Slice
+	buf *buffer
+}
+
+func (r *fetched) giveBack() {
+	if r != nil {
+		r.buf.free()
+	}
+}
+
+// has reports whether a record contains x.
+func (r *fetched) has(x Slice) bool {
+	return r != nil && r.Extent == x.Extent && r.Offset <= x.Offset && x.Offset+x.Length <= r.Offset+r.Length
+}
+
+// fetch returns the bytes of the first piece, whose extent has no file. They are compared with the checksum of their
+// record, and are valid until the next call.
+func (r *Reader) fetch(h *handle) ([]byte, error) {
+	x := r.slices[0]
+	if !r.remote.has(x.Slice) {
+		r.remote.giveBack()
+		r.remote = nil
+		// What is kept on this machine may have changed there, so that it is fetched once more.
+		for again := range 2 {
+			found, problem, err := r.s.recordFrom(h, x.Slice, x.whole)
+			if err != nil {
+				return nil, fmt.Errorf("extent: read: %w", err)
+			}
+			if problem == "" {
+				r.remote = found
+				break
+			}
+			if again > 0 {
+				return nil, r.s.corrupt(x.Slice, "of the tier: %s", problem)
+			}
+			r.s.opts.Tier.Forget(x.Extent, x.Offset-MaxRecord-recordHeaderSize, x.Length+2*(MaxRecord+recordHeaderSize))
+		}
+	}
+	from := x.Offset - r.remote.Offset
+	return r.remote.buf.payload()[from : from+x.Length], nil
+}
+
+// recordFrom reads the record that contains x. problem says what is wrong with its bytes, "" if nothing is.
+func (s *Store) recordFrom(h *handle, x, whole Slice) (found *fetched, problem string, err error) {
+	at := whole
+	if whole.CRC == 0 || whole.Length > MaxRecord {
+		if at, err = h.e.recordAround(h.src, x.Offset); err != nil {
+			return shorter(err)
+		}
+		if at.Length == 0 || at.Offset+at.Length < x.Offset+x.Length {
+			return nil, "there is no record", nil
+		}
+	}
+	b := newBuffer(at.Length)
+	p := b.payload()[:at.Length]
+	if n, err := h.src.ReadAt(p, at.Offset); n < len(p) {
+		b.free()
+		return shorter(err)
+	}
+	if crc32c.Checksum(p) != at.CRC {
+		b.free()
+		return nil, "the checksum does not match", nil
+	}
+	return &fetched{at, b}, "", nil
+}
+
+// shorter tells content that is wrong from a tier that does not answer.
+func shorter(err error) (*fetched, string, error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, ErrCorrupt) {
+		return nil, fmt.Sprint(err), nil
+	}
+	return nil, "", err
 }

@@ -138,4 +138,13 @@ func TestAWriterIsClosedTwice(t *testing.T) {
 	if n := e.writers.Load(); n != 0 {
 		t.Errorf("%d writers after the second Close", n)
 	}
+
+	// Nor does it give its buffer back twice, which two others would then write into.
+	w = s.NewWriter(10)
+	check.Must(w.Write(random(1, 10)))(t)
+	check.OK(t, w.Close())
+	check.OK(t, w.Close())
+	if a, b := newBuffer(10), newBuffer(10); a == b {
+		t.Error("two writers have one buffer")
+	}
 }

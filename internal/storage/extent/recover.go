@@ -91,8 +91,6 @@ func (s *Store) checkReferences(open []*extent, examined []examination) error {
 	return errors.Join(append(damage, err)...)
 }
 
-func (x span) end() int64 { return int64(x.offset) + int64(x.length) }
-
 func damagedExtent(path string, at span, refs int) error {
 	return fmt.Errorf("%w: %s: %d bytes at offset %d are damaged, and content refers to %d damaged places; "+
 		"run lazuli fsck to see what is affected, and lazuli fsck --repair to keep all that is intact",

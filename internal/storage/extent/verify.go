@@ -1,11 +1,8 @@
 package extent
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"sort"
-	"sync/atomic"
+	"io"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/crc32c"
 )
@@ -13,23 +10,6 @@ import (
 // Reading checks the CRC of each record before it returns bytes of the record. Records up to 64 KiB are read into
 // memory as a whole, and checked each time. Larger records go from the file to the kernel's socket. They are read and
 // checked once, recorded in a table, and checked again after Options.Recheck.
-
-// checked is a table of the records that were recently found intact. A record has one entry, determined by the hash of
-// its position. Another record may replace the entry; then the first is checked again. An entry has 48 bits of the hash
-// and 16 bits of time, in units of Options.Recheck / recheckUnits.
-type checked [1 << 15]atomic.Uint64
-
-// recheckUnits is the number of time units that an entry lasts.
-const recheckUnits = 64
-
-// entry returns the table entry for the record of that payload and its hash, whose low 16 bits are 0.
-func (c *checked) entry(x Slice) (place *atomic.Uint64, hash uint64) {
-	h := x.Extent*0x9e3779b97f4a7c15 ^ uint64(x.Offset)*0xd6e8feb86659fd93
-	h ^= h >> 32
-	h *= 0xd6e8feb86659fd93
-	h ^= h >> 29
-	return &c[h%uint64(len(c))], h &^ 0xffff
-}
 
 func (s *Store) unit() uint64 {
 	return uint64(s.now().UnixNano()/max(int64(s.opts.Recheck)/recheckUnits, 1)) & 0xffff
@@ -106,19 +86,11 @@ func (s *Store) recordOf(h *handle, x, whole Slice) (Slice, error) {
 	return record, nil
 }
 
-// indexStep is the distance in bytes between the records in an index. The records between them are found by reading
-// from there.
-const indexStep = 64 << 10
-
-// index holds the offsets of some records of an extent, so that the record around a part of it can be found. It is
-// built as far as it is needed. An extent of 1 GiB needs 64 KiB.
-type index struct {
-	starts []uint32 // offsets of headers, at least indexStep apart
-	end    int64    // the index covers the extent up to here
-}
-
 // recordAt returns the record whose payload contains the byte at an offset. Its length is 0 if there is no such record.
-func (e *extent) recordAt(f *os.File, offset int64) (Slice, error) {
+func (e *extent) recordAt(f io.ReaderAt, offset int64) (Slice, error) {
+	if e.remote.Load() {
+		return e.recordAround(f, offset)
+	}
 	b := newBuffer(indexStep)
 	defer b.free()
 	in := &window{f: f, buf: b.bytes}
@@ -149,49 +121,26 @@ func (e *extent) recordAt(f *os.File, offset int64) (Slice, error) {
 	return Slice{}, nil
 }
 
-// before returns the offset at which to start the search for the record around an offset.
-func (x *index) before(offset int64) int64 {
-	if x.end > fileHeaderSize && offset >= x.end {
-		return x.end
+// recordAround is recordAt without an index, which would have to be fetched from the beginning of the extent: it looks
+// for the header before an offset. A header depends on its extent and place, so that content does not pass for one by
+// accident, and one that was made to lies within the record of who made it.
+func (e *extent) recordAround(f io.ReaderAt, offset int64) (Slice, error) {
+	b := newBuffer(MaxRecord)
+	defer b.free()
+	from := max(fileHeaderSize, offset-MaxRecord-recordHeaderSize+1)
+	p := b.bytes[:max(offset-from, 0)]
+	if n, err := f.ReadAt(p, from); n < len(p) {
+		return Slice{}, err
 	}
-	if i := sort.Search(len(x.starts), func(i int) bool { return int64(x.starts[i]) > offset }); i > 0 {
-		return int64(x.starts[i-1])
-	}
-	return fileHeaderSize
-}
-
-// add adds a record to the index if it is far enough from the last one.
-func (x *index) add(start, end int64) {
-	if end <= x.end {
-		return
-	}
-	x.end = end
-	if n := len(x.starts); n == 0 || start >= int64(x.starts[n-1])+indexStep {
-		x.starts = append(x.starts, uint32(start))
-	}
-}
-
-// nextHeader returns the offset of the first intact header after an offset, or size if none exists.
-func (w *window) nextHeader(id uint64, at, size int64) (int64, error) {
-	for at++; at+recordHeaderSize <= size; {
-		p, err := w.bytes(at, int64(len(w.buf)))
-		if err != nil {
-			return 0, err
+	for i := len(p) - recordHeaderSize; i >= 0; i-- {
+		if p[i] != recordMagic[0] || string(p[i:i+len(recordMagic)]) != recordMagic {
+			continue
 		}
-		i := bytes.Index(p, []byte(recordMagic))
-		switch {
-		case i >= 0 && i+recordHeaderSize <= len(p):
-			if _, _, ok := parseRecordHeader(p[i:], id, at+int64(i)); ok {
-				return at + int64(i), nil
-			}
-			at += int64(i) + 1
-		case i > 0:
-			at += int64(i) // the header ends behind the window
-		case len(p) < len(w.buf):
-			return size, nil
-		default:
-			at += int64(len(p) - len(recordMagic) + 1)
+		at := from + int64(i)
+		length, crc, ok := parseRecordHeader(p[i:], e.id, at)
+		if at += recordHeaderSize; ok && offset < at+length {
+			return Slice{e.id, at, length, crc}, nil
 		}
 	}
-	return size, nil
+	return Slice{}, nil
 }

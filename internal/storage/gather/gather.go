@@ -98,3 +98,20 @@ func Wait(limit time.Duration, full <-chan struct{}) {
 	case <-timer.C:
 	}
 }
+
+// Await returns a channel that is closed when a number of calls wait, or at Cancel; nil if they do.
+func (g *Gatherer) Await(queued, want int) <-chan struct{} {
+	if queued >= want {
+		return nil
+	}
+	g.want, g.full = want, make(chan struct{})
+	return g.full
+}
+
+// Cancel ends the wait for the channel of Await.
+func (g *Gatherer) Cancel() {
+	if g.want > 0 {
+		close(g.full)
+	}
+	g.want, g.full = 0, nil
+}

@@ -5,67 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 )
-
-// roundsInFlight is the number of batches that are served at a time. Callers that come meanwhile share the next one:
-// fewer rounds cost less processor time, and that limits the rate.
-const roundsInFlight = 1
-
-// barriers are the calls of Barrier that wait.
-type barriers struct {
-	mu       sync.Mutex // guards the rest
-	next     *batch     // calls whose round has not begun; nil for none
-	inFlight int
-}
-
-// batch are calls that share a round: the question for the end of the stream, or a mark. The nil batch is empty.
-type batch struct {
-	done chan struct{}
-	err  error // set before done is closed
-}
-
-func (b *batch) finish(err error) {
-	if b != nil {
-		b.err = err
-		close(b.done)
-	}
-}
-
-// join returns the batch for a new call, and whether the caller must serve batches.
-func (b *barriers) join() (c *batch, lead bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.next == nil {
-		b.next = &batch{done: make(chan struct{})}
-	}
-	if lead = b.inFlight < roundsInFlight; lead {
-		b.inFlight++
-	}
-	return b.next, lead
-}
-
-// take returns the calls whose round has not begun: what the caller publishes takes its place.
-func (b *barriers) take() *batch {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := b.next
-	b.next = nil
-	return c
-}
-
-// following returns the next batch to serve, nil if none waits.
-func (b *barriers) following() *batch {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := b.next
-	b.next = nil
-	if c == nil {
-		b.inFlight--
-	}
-	return c
-}
 
 // Barrier returns nil once this node has applied every record whose Append, on any node, returned before the call.
 //
@@ -172,15 +113,6 @@ func (l *Log) awaitProcessed(limit time.Time, seq uint64) bool {
 	return l.Err() == nil
 }
 
-// releaseReadsLocked ends the waits of awaitProcessed for messages that were processed.
-func (l *Log) releaseReadsLocked() {
-	for m, seq := range l.reads {
-		if l.next > seq {
-			m.pass()
-		}
-	}
-}
-
 // tryPass publishes a mark and waits until this node has processed it.
 func (l *Log) tryPass() error {
 	now, patience := l.now(), l.patience()
@@ -199,7 +131,7 @@ func (l *Log) tryPass() error {
 		l.mu.Unlock()
 	}()
 	// Without an expected sequence: a mark counts wherever it stands, as long as it comes after the call.
-	answer := l.publish(ctx, kindMark, data, nil, false)
+	answer := l.publish(ctx, kindMark, data)
 	end := now.Add(patience)
 	poll, retry := now.Add(majorityPoll), end
 	for {
@@ -223,15 +155,18 @@ func (l *Log) tryPass() error {
 			if !now.Before(end) {
 				return ErrUnavailable
 			}
-			if !now.Before(retry) {
-				// The same mark again. If the first copy was stored after all, either of them ends the wait.
-				answer, retry = l.publish(ctx, kindMark, data, nil, false), end
-			}
 			if !now.Before(poll) {
 				if err := l.checkMajority(); err != nil {
 					return err
 				}
 				poll = now.Add(majorityPoll)
+				if l.newTerm() {
+					retry = now
+				}
+			}
+			if !now.Before(retry) {
+				// The same mark again. If the first copy was stored after all, either of them ends the wait.
+				answer, retry = l.publish(ctx, kindMark, data), end
 			}
 		}
 		if err := l.Err(); err != nil {
@@ -245,13 +180,6 @@ func earliest(times ...time.Time) time.Time {
 	return slices.MinFunc(times, time.Time.Compare)
 }
 
-// markLocked notes that a mark was processed.
-func (l *Log) markLocked(h header) {
-	if m := l.marks[h.counter]; h.writer == l.writer && m != nil {
-		m.pass()
-	}
-}
-
 // checkProcessed stops the log if a message that the stream has just stored has the sequence of another one that this
 // node has processed: then the stream has lost messages.
 func (l *Log) checkProcessed(seq uint64, processed func() bool) {
@@ -260,5 +188,17 @@ func (l *Log) checkProcessed(seq uint64, processed func() bool) {
 	if l.failed == nil && seq < l.next && seq <= l.pos.Seq && !processed() {
 		l.failLocked(fmt.Errorf("%w: the stream has stored a message as %d, and this node has processed another one with "+
 			"that sequence", ErrDiverged, seq))
+	}
+}
+
+// probe tries a mark if the log is unavailable.
+func (l *Log) probe() {
+	if l.stats.down.Load() && l.probing.TryLock() {
+		l.running.Add(1)
+		l.spawn(func() {
+			defer l.running.Done()
+			defer l.probing.Unlock()
+			_ = l.Barrier()
+		})
 	}
 }

@@ -18,6 +18,9 @@
 // A record has a writer and a counter. If the answer to a publish is lost, the same record is published again; of
 // several copies at most the first is valid. The writer learns the outcome when it reads the log.
 //
+// With [Log.Begin] a record follows one whose outcome is not known: it names the sequence at which that is expected. If
+// something else stands there, it is not valid.
+//
 // A record also has the checksum of the valid record before it. A node whose own history differs (for example because
 // the stream lost records that the node has applied) stops with [ErrDiverged] before it applies anything else.
 //

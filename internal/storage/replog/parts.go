@@ -4,13 +4,6 @@ package replog
 // that all decide alike whether a record is complete.
 const partsKept = 100_000
 
-// partSet has the parts of a record that has not been processed.
-type partSet struct {
-	counter uint64
-	first   uint64 // sequence of the first part
-	list    map[uint32][]byte
-}
-
 // addPartLocked keeps a part. A writer has at most one record with parts at a time.
 func (l *Log) addPartLocked(seq uint64, h header, payload []byte) {
 	set := l.parts[h.writer]

@@ -19,6 +19,9 @@ type Position struct {
 	// Resume is the sequence after which a restarted node reads the stream: Last, or less if the parts of a record were in
 	// the stream at Last and the record was not.
 	Resume uint64
+	// At is the clock of that record's writer when it began to append it, in nanoseconds since 1970. Only a
+	// position that a log passes to apply sets it; the encoding leaves it out.
+	At int64
 }
 
 const positionSize = 5 * 8

@@ -13,7 +13,8 @@ import (
 //	0   8  CRC-64/NVME of bytes 8 to the end
 //	8   1  version, 1
 //	9   1  kind: 1 record, 2 part, 3 mark
-//	10  2  zero
+//	10  1  record: 1 if the place of the record before it was not known when this one was written; else zero
+//	11  1  zero
 //	12  4  record: number of its parts; part: index; mark: zero
 //	16  8  writer: a random number, one for each Open
 //	24  8  counter: number of the record among those of the writer; its parts have the same
@@ -43,6 +44,7 @@ type header struct {
 	writer      uint64
 	counter     uint64
 	prev, chain uint64
+	guessed     bool // prev is where that record was expected
 	at          int64
 }
 
@@ -53,6 +55,9 @@ var errSum = errors.New("the checksum does not match")
 func encode(h header, payload []byte) []byte {
 	p := make([]byte, headerSize, headerSize+len(payload))
 	p[8], p[9] = recordVersion, byte(h.kind)
+	if h.guessed {
+		p[10] = 1
+	}
 	binary.BigEndian.PutUint32(p[12:], h.parts)
 	binary.BigEndian.PutUint64(p[16:], h.writer)
 	binary.BigEndian.PutUint64(p[24:], h.counter)
@@ -71,6 +76,7 @@ func decode(p []byte) (h header, payload []byte, err error) {
 	}
 	h = header{
 		kind:    kind(p[9]),
+		guessed: p[10] == 1,
 		parts:   binary.BigEndian.Uint32(p[12:]),
 		writer:  binary.BigEndian.Uint64(p[16:]),
 		counter: binary.BigEndian.Uint64(p[24:]),
@@ -86,3 +92,6 @@ func decode(p []byte) (h header, payload []byte, err error) {
 
 // sumOf returns the checksum that a message has.
 func sumOf(p []byte) uint64 { return binary.BigEndian.Uint64(p) }
+
+// MaxRecord is the size of the largest payload, in bytes.
+const MaxRecord = 256 << 20

@@ -80,7 +80,7 @@ func TestNodeWithLostMarksStops(t *testing.T) {
 	a.barrier(t) // writes a mark, message 2
 	last := a.last()
 	record := encode(header{kind: kindRecord, writer: 1, counter: 1, prev: last.Last, chain: last.Chain}, []byte("b"))
-	m := a.message(kindRecord, record, nil, false)
+	m := a.message(kindRecord, record, nil)
 	m.Header.Set(headerSequence, "2")
 	a.republished(m)
 	if err := a.Err(); !errors.Is(err, ErrDiverged) {

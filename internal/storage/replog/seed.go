@@ -11,9 +11,6 @@ import (
 // without effect, and a snapshot up to that record. A node without state must start from the snapshot; the stream's
 // metadata says so.
 
-// metadataSeeded is the key of the stream's metadata that marks a seeded log.
-const metadataSeeded = "lazuli.seeded"
-
 // ErrExists means that a log cannot be seeded, because it exists.
 var ErrExists = errors.New("replog: the log exists")
 
@@ -28,7 +25,7 @@ func Seed(ctx context.Context, c Config, write func(io.Writer) error) error {
 	}
 	defer l.Close()
 	data := encode(header{kind: kindRecord, writer: l.writer, counter: 1, at: l.now().UnixNano()}, nil)
-	first := l.publishOnce(ctx, kindRecord, data, nil, true)
+	first := l.publishOnce(ctx, kindRecord, data, true)
 	switch {
 	case errors.Is(first.err, errRefused), first.err == nil && (first.seq != 1 || !l.seeded):
 		return fmt.Errorf("%w: %s", ErrExists, l.stream)

@@ -20,6 +20,10 @@ const (
 	headerSequence = "Nats-Sequence"
 	headerStatus   = "Status"
 
+	// A publish is stored only if the last message of its subject, or of the stream, has this sequence.
+	headerExpectRecord = "Nats-Expected-Last-Subject-Sequence"
+	headerExpectLast   = "Nats-Expected-Last-Sequence"
+
 	// fetchBatch and fetchBytes limit one request for messages.
 	fetchBatch = 512
 	fetchBytes = 8 << 20

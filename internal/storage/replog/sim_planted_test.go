@@ -15,7 +15,7 @@ func TestPlantedFaults(t *testing.T) {
 }
 
 var plantedFaults = []simulate.Planted{
-	{Name: "the predecessor is ignored", File: "follow.go",
+	{Name: "the predecessor is ignored", File: "process.go",
 		Old: `valid := complete && h.prev == l.pos.Last && h.chain == l.pos.Chain`,
 		New: `valid := complete && (planted("the predecessor is ignored") ||
 		h.prev == l.pos.Last && h.chain == l.pos.Chain)`},
@@ -42,38 +42,67 @@ var plantedFaults = []simulate.Planted{
 		Old: `if old.Seq > p.Seq {`,
 		New: `if old.Seq > p.Seq && !planted("an older snapshot replaces a newer one") {`},
 	{Name: "an append is acknowledged when it is stored", File: "append.go",
-		Old: `			l.offer(seq, data)
-			l.checkProcessed(seq, func() bool { return a.resolved })`,
+		Old: `			l.offer(seq, a.data)
+			l.checkProcessed(seq, func() bool { return a.resolved || a.seen })`,
 		New: `			if planted("an append is acknowledged when it is stored") {
 				return nil
 			}
-			l.offer(seq, data)
-			l.checkProcessed(seq, func() bool { return a.resolved })`},
+			l.offer(seq, a.data)
+			l.checkProcessed(seq, func() bool { return a.resolved || a.seen })`},
 	{Name: "a refusal is taken for the outcome", File: "append.go",
 		Old: `l.look() // it is not in the stream, or an earlier copy of it is`,
 		New: `if planted("a refusal is taken for the outcome") && errors.Is(err, errRefused) {
 				return ErrConflict
 			}
 			l.look()`},
-	{Name: "an unknown outcome is reported as a failure", File: "append.go",
-		Old: `	case sent:
-		return ErrUnknown`,
-		New: `	case sent && !planted("an unknown outcome is reported as a failure"):
-		return ErrUnknown`},
+	{Name: "an unknown outcome is reported as a failure", File: "pending.go",
+		Old: `	case a.sent:
+		return a.give(ErrUnknown)`,
+		New: `	case a.sent && !planted("an unknown outcome is reported as a failure"):
+		return a.give(ErrUnknown)`},
 	{Name: "each attempt has a new number", File: "append.go",
-		Old: `		seq, err := l.publishRecord(deadline, a, data, notes)`,
-		New: `		if planted("each attempt has a new number") {
-			h.counter = l.counter.Add(1)
-			data = encode(h, payload)
+		Old: `		seq, err := l.publishRecord(a)`,
+		New: `		if planted("each attempt has a new number") && !a.begun {
 			l.mu.Lock()
-			a.counter = h.counter
+			a.header.counter = l.counter.Add(1)
+			a.data = encode(a.header, a.data[headerSize:])
 			l.mu.Unlock()
 		}
-		seq, err := l.publishRecord(deadline, a, data, notes)`},
+		seq, err := l.publishRecord(a)`},
+	{Name: "a guess is valid after any record at its place", File: "process.go",
+		Old: `h.prev == l.pos.Last && h.chain == l.pos.Chain)`, // of the first fault
+		New: `h.prev == l.pos.Last && (h.chain == l.pos.Chain ||
+		h.guessed && planted("a guess is valid after any record at its place")))`},
+	{Name: "what was built on a failed append goes on", File: "pending.go",
+		Old: `		return ErrConflict
+	case after != nil && !after.resolved:`,
+		New: `		if !planted("what was built on a failed append goes on") {
+			return ErrConflict
+		}
+		a.header.prev, a.header.chain = l.pos.Last, l.pos.Chain
+		a.data = encode(a.header, payload)
+		a.seq, a.sum, a.extends = at, sumOf(a.data), true
+		l.pending = append(l.pending, a)
+		l.promoteLocked()
+		return nil
+	case after != nil && !after.resolved:`},
+	{Name: "an append is acknowledged with the one after it", File: "pending.go",
+		Old: `		case valid:
+			a.seq = seq`,
+		New: `		case h.guessed && planted("an append is acknowledged with the one after it"):
+			a.resolve(nil)
+		case valid:
+			a.seq = seq`},
+	{Name: "what was built on an unknown append counts as refused", File: "pending.go",
+		Old: `			other.resolve(err)`,
+		New: `			if planted("what was built on an unknown append counts as refused") {
+				err = ErrConflict
+			}
+			other.resolve(err)`},
 	{Name: "parts of another record are taken", File: "parts.go",
 		Old: `set.counter != h.counter || uint64(len(set.list))`,
 		New: `set.counter != h.counter && !planted("parts of another record are taken") || uint64(len(set.list))`},
-	{Name: "parts are forgotten when there is no room", File: "follow.go",
+	{Name: "parts are forgotten when there is no room", File: "process.go",
 		Old: `if l.pos.Log = before; parts != nil {`,
 		New: `if l.pos.Log = before; parts != nil && !planted("parts are forgotten when there is no room") {`},
 	{Name: "a mark is taken for processed when it is stored", File: "barrier.go",
@@ -101,7 +130,7 @@ var plantedFaults = []simulate.Planted{
 	{Name: "the checksum is ignored", File: "record.go",
 		Old: `sumOf(p) != crc64nvme.Checksum(p[8:])`,
 		New: `sumOf(p) != crc64nvme.Checksum(p[8:]) && !planted("the checksum is ignored")`},
-	{Name: "a record without room is waited for although the log was cut", File: "follow.go",
+	{Name: "a record without room is waited for although the log was cut", File: "process.go",
 		Old: `unsettled, l.unsettled = l.unsettled, false`,
 		New: `unsettled = l.unsettled
 	l.unsettled = unsettled && planted("a record without room is waited for although the log was cut")`},

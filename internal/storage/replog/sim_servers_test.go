@@ -94,14 +94,17 @@ func (v *simServers) deliver(st *simulate.Stream, m *nats.Msg, answer func(answe
 }
 
 // expected returns the condition of a publish.
-func expected(m *nats.Msg) *uint64 {
-	list := m.Header["Nats-Expected-Last-Subject-Sequence"]
-	if len(list) == 0 {
-		return nil
+func expected(m *nats.Msg) simulate.Condition {
+	number := func(name string) *uint64 {
+		list := m.Header[name]
+		if len(list) == 0 {
+			return nil
+		}
+		var n uint64
+		_, _ = fmt.Sscan(list[0], &n)
+		return &n
 	}
-	var n uint64
-	_, _ = fmt.Sscan(list[0], &n)
-	return &n
+	return simulate.Condition{Subject: number(headerExpectRecord), Stream: number(headerExpectLast)}
 }
 
 // reaches reports whether the node has a connection to a server; its own one is in its process.
@@ -227,7 +230,7 @@ func (v *simServers) publish(_ context.Context, m *nats.Msg, last uint64) (seq u
 	if m.Header == nil {
 		m.Header = nats.Header{}
 	}
-	m.Header["Nats-Expected-Last-Subject-Sequence"] = []string{fmt.Sprint(last)}
+	m.Header[headerExpectRecord] = []string{fmt.Sprint(last)}
 	var answer *answered
 	v.deliver(v.of(m.Subject), m, func(a answered) { answer = &a })
 	v.process.Park(5*time.Second, func() bool { return answer != nil })
@@ -270,7 +273,7 @@ func (v *simServers) series(int) (func(m *nats.Msg) (acknowledged, error), error
 			if server < 0 || v.s.w.Chance(st.Faults.LoseRequest) {
 				return
 			}
-			seq, result := st.Publish(server, m.Subject, m.Data, nil)
+			seq, result := st.Publish(server, m.Subject, m.Data, simulate.Condition{})
 			if result != simulate.Nothing && !v.s.w.Chance(st.Faults.LoseAnswer) {
 				answer = &answered{seq: seq, result: result}
 			}

@@ -31,6 +31,7 @@ const simNodes = 3
 const (
 	goOn       = iota // one step of a task, or one delivery
 	add               // a node appends a record
+	several           // a node appends records without waiting for the one before
 	read              // a node asks for everything that was appended
 	checkpoint        // a node makes what it has applied durable
 	snapshot          // a node writes a snapshot
@@ -45,7 +46,8 @@ const (
 	lose              // the stream loses its end, which JetStream promises not to do
 )
 
-var weights = []int{goOn: 850, add: 60, read: 30, checkpoint: 8, snapshot: 6, crash: 5, elect: 5, heal: 5, cut: 4,
+var weights = []int{goOn: 850, add: 45, several: 15, read: 30, checkpoint: 8,
+	snapshot: 6, crash: 5, elect: 5, heal: 5, cut: 4,
 	full: 3, damage: 3, pass: 6, wipe: 1, lose: 1}
 
 // simulation is a run with all that it knows of it, and the nodes do not.
@@ -76,6 +78,7 @@ type entry struct {
 type simRecord struct {
 	prev    uint64
 	chain   uint64 // of the record before it, as its writer knew it
+	base    string // the last record of the state that it was made from
 	size    int
 	applied bool
 	refused error // it must have no effect
@@ -165,6 +168,8 @@ func (s *simulation) step(kind int) {
 	switch kind {
 	case add:
 		n.add(1+w.Choose(3), 0)
+	case several:
+		n.several(2+w.Choose(4), 1+w.Choose(3))
 	case read:
 		n.read()
 	case checkpoint:
@@ -327,6 +332,9 @@ func (s *simulation) decide(m simulate.Message) {
 		s.w.Failf("%s is valid twice", id)
 	case r.refused != nil:
 		s.w.Failf("%s is valid, and its caller was told %q", id, r.refused)
+	}
+	if n := len(s.truth); r.base != "" && (n == 0 || s.truth[n-1].id != r.base) {
+		s.w.Failf("%s is valid after %d records, and was made from a state that ends with %s", id, n, r.base)
 	}
 	r.applied = true
 	s.truth = append(s.truth, entry{m.Seq, id})
@@ -518,14 +526,70 @@ func (n *simNode) add(tries int, after time.Duration) {
 	})
 }
 
-func (n *simNode) appendOne() error {
+// several appends in flight: each is made from a state that has those before it, as the groups of package store are.
+// When one fails, what was built on it is given up, and made again later.
+func (n *simNode) several(count, rounds int) {
+	if !n.up() || n.writing {
+		return
+	}
+	n.writing = true
+	n.process.Task("", func() {
+		flying := 0
+		defer func() { n.writing = false }()
+		for range rounds {
+			n.log.AwaitTurn()
+			var last *Pending
+			base := ""
+			if len(n.view) > 0 {
+				base = n.view[len(n.view)-1].id
+			}
+			for range count {
+				lost := n.s.lost
+				id, r := n.record(base)
+				a, err := n.log.Begin(last, r.prev, payloadOf(id, r.size), nil)
+				if err != nil {
+					n.outcome(id, r, lost, err)
+					break
+				}
+				r.prev, r.chain = a.header.prev, a.header.chain
+				n.trace("begins %s after record %d; a guess: %t", id, r.prev, a.header.guessed)
+				last, base = a, id
+				flying++
+				n.process.Task("", func() {
+					defer func() { flying-- }()
+					n.outcome(id, r, lost, a.Wait())
+				})
+				if n.s.w.Choose(2) == 0 {
+					n.process.Park(n.s.w.Delay(4*time.Millisecond), func() bool { return false })
+				}
+				if !a.Extends() {
+					break
+				}
+			}
+			n.process.Park(forever, func() bool { return flying == 0 })
+		}
+		n.log.EndTurn()
+	})
+}
+
+// record makes a record from the state that ends with base.
+func (n *simNode) record(base string) (id string, r *simRecord) {
 	n.appended++
-	id := fmt.Sprintf("%s-%d", n.name, n.appended)
-	r := &simRecord{prev: n.pos.Last, chain: n.pos.Chain, size: []int{5, 20, 90, 250}[n.s.w.Choose(4)]}
+	id = fmt.Sprintf("%s-%d", n.name, n.appended)
+	r = &simRecord{prev: n.pos.Last, chain: n.pos.Chain, base: base, size: []int{5, 20, 90, 250}[n.s.w.Choose(4)]}
 	n.s.records[id] = r
+	return id, r
+}
+
+func (n *simNode) appendOne() error {
+	id, r := n.record("")
 	n.trace("appends %s after record %d", id, r.prev)
 	lost := n.s.lost
-	err := n.log.Append(r.prev, payloadOf(id, r.size), nil)
+	return n.outcome(id, r, lost, n.log.Append(r.prev, payloadOf(id, r.size), nil))
+}
+
+// outcome compares what an append has returned with what is known. lost is whether the stream had lost its end before.
+func (n *simNode) outcome(id string, r *simRecord, lost bool, err error) error {
 	n.trace("append of %s: %v", id, err)
 	switch {
 	case err == nil && lost && n.alone():

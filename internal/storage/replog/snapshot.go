@@ -57,7 +57,7 @@ func (l *Log) openSnapshots(ctx context.Context) error {
 		config := jetstream.StreamConfig{
 			Name: l.snapshotStream(), Description: "Lazuli: snapshots of " + l.config.Name,
 			Subjects: []string{l.snapshotSubject("piece"), l.snapshotSubject("manifest"), l.snapshotSubject("claim")},
-			Replicas: l.config.Replicas, AllowDirect: true,
+			Replicas: l.config.Replicas, Placement: l.placement(), AllowDirect: true,
 		}
 		if l.config.InMemory {
 			config.Storage = jetstream.MemoryStorage

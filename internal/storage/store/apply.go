@@ -2,9 +2,6 @@ package store
 
 import "fmt"
 
-// ReadOnly reports whether the file was opened with Options.ReadOnly.
-func (db *DB) ReadOnly() bool { return db.readOnly }
-
 // Apply writes the payload of a [Group] of another store with the same buckets, as one Update. Its checksums are
 // verified. Groups are applied in their order; those that the file has may be applied once more, from the first one on.
 //

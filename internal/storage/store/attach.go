@@ -7,21 +7,6 @@ import (
 	"time"
 )
 
-// Attachments keeps the bytes that transactions attach to the log (see Tx.Attach).
-//
-// A DB calls Restore within Open, and with Options.Log for each record that it applies, of this node or another one. It
-// calls Sync within Open and Close, and in the background.
-type Attachments interface {
-	// Restore receives an attachment of the log, in the order of the transactions. It may have been restored before, and
-	// it may have been kept by a Sync. The slices belong to the callee. With Options.Log, it is called again after an
-	// error, and must not call the store.
-	Restore(key, value []byte) error
-
-	// Sync makes all attachments durable that were attached or restored before the call. The log drops them afterwards.
-	// After an error the log keeps them, and the DB refuses writes with ErrFailed until it is opened again.
-	Sync() error
-}
-
 // attachedBucket stands for attachments in the payload of a record of the log. Releases before attachments refuse a log
 // that has them, as they refuse every unknown bucket.
 const attachedBucket Bucket = "\x00attached"

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"sync"
 	"syscall"
 	"time"
 
@@ -32,30 +31,13 @@ const (
 	chunkPages = 640
 	chunkKeys  = 8192
 
-	// DefaultPrivateLog is the default of Options.SnapshotLog with Options.Private.
-	DefaultPrivateLog = 64 << 20
-	// trimTimeout is the time limit for cutting such a log.
+	// trimTimeout is the time limit for cutting the log of a store with Options.Private.
 	trimTimeout = 10 * time.Second
 
 	// fillPercent is the fill level at which bbolt splits pages. Its default of 0.5 wastes half of the file on ascending
 	// keys.
 	fillPercent = 0.8
 )
-
-// layers are the memtables above the file. The file has everything up to the frozen memtable, and may have the content
-// of that as well: the merged view is the same.
-type layers struct {
-	active *memtable
-	frozen *memtable // nil if none exists
-}
-
-// checkpoints writes frozen memtables to bbolt, one at a time, in the background.
-type checkpoints struct {
-	mu      sync.Mutex // guards what follows
-	ended   sync.Cond
-	running bool
-	err     error // of the last one
-}
 
 // makeRoom is called by the leader before a group. It freezes a full memtable, and waits if the previous one is not yet
 // written. It returns an error if that one cannot be written.

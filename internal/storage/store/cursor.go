@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
@@ -9,8 +10,8 @@ import (
 // Cursor walks the keys of one bucket in byte order. The slices it returns must not be modified and are valid until
 // the closure returns.
 //
-// It merges sorted sources, of which the newer hide the older: the closure's own writes, the writes of its group, the
-// memtables, and bbolt.
+// It merges sorted sources, of which the newer hide the older: the closure's own writes, the writes of its group, those
+// of groups in flight, the memtables, and bbolt.
 type Cursor struct {
 	sources []source // the newest first
 	key     []byte   // last key returned, nil before Seek and at the end
@@ -75,6 +76,11 @@ func (c *Cursor) above(tx *Tx, b Bucket, i int) []source {
 		sources = append(sources, &c.own)
 		if len(c.group.b.runs) > 0 {
 			sources = append(sources, &c.group)
+		}
+	}
+	for _, m := range tx.flying {
+		if !m.lists[i].empty() {
+			sources = append(sources, &memSource{tx: tx, list: &m.lists[i], snapshot: math.MaxUint64})
 		}
 	}
 	for j, m := range tx.mem {

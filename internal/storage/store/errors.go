@@ -1,6 +1,11 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+)
 
 // Errors of Open.
 var (
@@ -53,3 +58,35 @@ var (
 	// MaxValueSize. Nothing has been written.
 	ErrKey = errors.New("store: key or value size out of range")
 )
+
+// Panic is the value with which Update panics in its caller when the closure panicked. The stack is that of the
+// closure, which may have run in another goroutine.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// Error returns the value and the stack.
+func (p *Panic) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
+
+// Unwrap returns the value if it is an error.
+func (p *Panic) Unwrap() error {
+	err, _ := p.Value.(error)
+	return err
+}
+
+// logError converts an error of package replog.
+func logError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, replog.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, replog.ErrUnknown):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	case errors.Is(err, replog.ErrDisk):
+		return fmt.Errorf("%w: %w", ErrNodeDisk, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+}

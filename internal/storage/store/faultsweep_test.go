@@ -18,20 +18,7 @@ import (
 // files without damage. bbolt writes the main file itself: see TestDiskFull and TestCheckpointFails for its errors.
 func TestEveryOperationCanFail(t *testing.T) {
 	t.Parallel()
-	for _, failure := range []faultdisk.Failure{
-		{Err: syscall.EIO}, {Err: syscall.EIO, Once: true}, {Err: syscall.EROFS},
-		{Err: syscall.ENOSPC, Partly: true}, {Err: syscall.ENOSPC, Once: true, Partly: true},
-	} {
-		t.Run(fmt.Sprintf("%v,once=%v", failure.Err, failure.Once), func(t *testing.T) {
-			t.Parallel()
-			n := 1
-			for ; runWithFailure(t, n, failure); n++ {
-			}
-			if n < 40 {
-				t.Errorf("the run has %d operations: the test shows nothing", n-1)
-			}
-		})
-	}
+	faultdisk.Sweep(t, runWithFailure)
 }
 
 // runWithFailure makes the n-th operation of a run fail. It reports whether the run had so many.

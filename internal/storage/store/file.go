@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"math/bits"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"time"
@@ -26,10 +25,12 @@ const (
 
 func boltOptions(o Options) *bolt.Options {
 	b := &bolt.Options{
-		Timeout:      o.LockTimeout,
-		ReadOnly:     o.ReadOnly,
-		NoSync:       o.Ephemeral,
-		NoGrowSync:   o.Ephemeral,
+		Timeout:    o.LockTimeout,
+		ReadOnly:   o.ReadOnly,
+		NoSync:     o.Ephemeral,
+		NoGrowSync: o.Ephemeral,
+		// The other type looks through all free pages for a node of several: with 1 GB of them between pages in use, a
+		// checkpoint of 2,000 values of 3 KB took 1.1 s in place of 0.02.
 		FreelistType: bolt.FreelistMapType,
 		NoStatistics: true, // otherwise every View takes a lock
 	}
@@ -76,25 +77,3 @@ func inspect(path string, timeout time.Duration) error {
 
 // lockPoll is the interval for trying a lock that another process holds. bbolt uses the same.
 const lockPoll = 50 * time.Millisecond
-
-// recover writes the log that a crash left to the file, and begins a log.
-func (db *DB) recover(f format, o Options) (err error) {
-	db.gen = f.gen + 3
-	if !o.reproducible {
-		db.gen += rand.Uint64N(1 << 40)
-	}
-	m := db.layers.Load().active
-	// The log files must exist before the file refers to them.
-	if db.log, err = openWAL(db.fs, db.path, db.gen, !o.Relaxed, db.mark,
-		mark{id: f.id, gen: f.gen, group: m.newest}); err != nil {
-		return err
-	}
-	if err := db.commit(m, db.gen-1, false); err != nil {
-		return err
-	}
-	db.log.complete = db.gen - 1
-	fresh := newMemtable(len(db.buckets))
-	fresh.publish(m.newest)
-	db.layers.Store(&layers{active: fresh})
-	return nil
-}

@@ -1,12 +1,10 @@
 package store
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +23,7 @@ import (
 //	log       0  8  generation of the log up to which the file is complete
 //	          8  8  number of the group up to which it is complete
 //	          16 1  1 if the store was closed and needs no log
-//	replica   only in a view of a replicated log, see replica.go
+//	replica   only in a view of a replicated log, see replicaKey
 //	private   only in the only view of one
 //
 // Integers are big-endian. Each value has its checksum, as all values.
@@ -96,24 +94,6 @@ func putProgress(tx *bolt.Tx, gen, group uint64, closed bool) error {
 	return putFormat(tx, logKey, p)
 }
 
-// readFormat reads the format bucket, and compares its list of buckets with the existing ones.
-func (db *DB) readFormat() (f format, err error) {
-	err = db.bolt.View(func(tx *bolt.Tx) error {
-		b := tx.Bucket(formatBucket)
-		if b == nil {
-			if k, _ := tx.Cursor().First(); k != nil {
-				return fmt.Errorf("%w: no version", ErrFormat)
-			}
-			return nil
-		}
-		if v := b.Get(versionKey); string(v) == "1" || b.Get(idKey) == nil && bytes.HasPrefix(v, []byte("2")) {
-			return fmt.Errorf("%w: a development build before version 1 wrote it", ErrFormat)
-		}
-		return f.read(tx, b, filepath.Base(db.path))
-	})
-	return f, err
-}
-
 func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 	values := map[string][]byte{}
 	// The version first, as the meaning of the others depends on it.
@@ -180,40 +160,6 @@ func bucketProblem(have, want []string) string {
 	return fmt.Sprintf("the file has buckets %q and should have %q", have, want)
 }
 
-// prepare creates what a file lacks: its version and the buckets.
-func (db *DB) prepare(f *format) error {
-	missing := f.version == 0
-	for _, name := range db.buckets {
-		missing = missing || !slices.Contains(f.buckets, string(name))
-	}
-	if !missing || db.readOnly {
-		return nil
-	}
-	return db.bolt.Update(func(tx *bolt.Tx) error {
-		for _, name := range db.buckets {
-			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
-				return err
-			}
-		}
-		if err := putBuckets(tx); err != nil {
-			return err
-		}
-		if f.version != 0 {
-			return nil
-		}
-		f.version, f.closed = currentVersion, true
-		if err := putProgress(tx, f.gen, f.group, f.closed); err != nil {
-			return err
-		}
-		if !db.reproducible {
-			f.id = newID()
-		} else {
-			f.id = strings.Repeat("\x00", idSize)
-		}
-		return putVersion(tx, f.id)
-	})
-}
-
 // putBuckets records the names of the file's buckets.
 func putBuckets(tx *bolt.Tx) error {
 	var names []byte
@@ -227,4 +173,46 @@ func putBuckets(tx *bolt.Tx) error {
 		return err
 	}
 	return putFormat(tx, bucketsKey, names)
+}
+
+// A store with Options.Log is a view of a replicated log: each record is the write set of a group of some node. There
+// is no log of its own. The file records how far it has applied the replicated log, in the transaction that ends a
+// checkpoint:
+//
+//	replica  0   8  length n of the log's id
+//	         8   n  id
+//	         8+n 40 position up to which the file is complete (replog.Position)
+//	             40 position up to which it may have writes: that of the checkpoint that was begun last
+//
+// After a restart the log is read from the first position on. It must reach the second one: otherwise the log has lost
+// records that this node has applied.
+var replicaKey = []byte("replica")
+
+// privateKey is in files that were opened with Options.Private: their log alone cannot make them again.
+var privateKey = []byte("private")
+
+// encodeReplica encodes the value of replicaKey.
+func encodeReplica(id string, from, ahead replog.Position) []byte {
+	p := binary.BigEndian.AppendUint64(nil, uint64(len(id)))
+	p = append(p, id...)
+	p, _ = from.AppendBinary(p)
+	p, _ = ahead.AppendBinary(p)
+	return p
+}
+
+func (f *format) readReplica(p []byte) error {
+	bad := fmt.Errorf("%w: the position in the replicated log does not parse", ErrFormat)
+	if len(p) < 8 {
+		return bad
+	}
+	n := binary.BigEndian.Uint64(p)
+	if p = p[8:]; n > uint64(len(p)) {
+		return bad
+	}
+	f.logID, p = string(p[:n]), p[n:]
+	half := len(p) / 2
+	if f.from.UnmarshalBinary(p[:half]) != nil || f.ahead.UnmarshalBinary(p[half:]) != nil {
+		return bad
+	}
+	return nil
 }

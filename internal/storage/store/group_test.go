@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -277,7 +278,7 @@ func TestSnapshotsWhileLayersMove(t *testing.T) {
 			}
 		})
 	}
-	for i := range 300 {
+	for i := range check.Size(100, 300) {
 		err := db.Update(func(tx *Tx) error {
 			tx.Delete("a", fmt.Append(nil, "token", i))
 			tx.Put("a", fmt.Append(nil, "token", i+1), []byte("x"))

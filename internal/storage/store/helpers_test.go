@@ -42,6 +42,7 @@ func openAt(t testing.TB, path string, o Options) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
+	db.minFlying = 2
 	t.Cleanup(func() { closeChecked(t, db) })
 	return db
 }

@@ -88,7 +88,7 @@ func TestPinHeld(t *testing.T) {
 		}
 	})
 	longest := time.Duration(0)
-	for made := 0; made < check.Size(20, 200); made++ {
+	for made := 0; made < check.Size(8, 200); made++ {
 		at, hold, began := max(0, rand.IntN(6)-3), rand.Uint64(), time.Now()
 		pins, err := PinHeld(hold, nodes[at]...)
 		release(nodes, hold)

@@ -86,6 +86,12 @@ func (h *holds) left(now time.Time) (left time.Duration, changed <-chan struct{}
 	return left, h.changed
 }
 
+// held reports whether a hold is in force.
+func (h *holds) held() bool {
+	left, _ := h.left(time.Now())
+	return left > 0
+}
+
 // await waits until no hold is in force.
 func (h *holds) await() {
 	for {

@@ -20,7 +20,8 @@ type memtable struct {
 	newest  uint64     // number of the last group; used by the inserting goroutine
 	visible atomic.Uint64
 
-	keys keyFilter // of all lists
+	keys       keyFilter // of all lists
+	unfiltered bool      // keys is not used
 
 	slab []entry // the next entries; used by the inserting goroutine
 
@@ -45,7 +46,9 @@ func (m *memtable) insert(bucket int, w Write, group uint64) {
 	e := &m.slab[0]
 	m.slab = m.slab[1:]
 	e.Write, e.group = w, group
-	m.keys.add(bucket, w.Key)
+	if !m.unfiltered {
+		m.keys.add(bucket, w.Key)
+	}
 	m.lists[bucket].insert(e)
 	m.bytes += len(w.Key) + len(w.Value) + entryOverhead
 }
@@ -187,7 +190,7 @@ func (e *entry) following() *entry {
 // get returns the entry of key that a snapshot sees, or nil.
 func (m *memtable) get(bucket int, key []byte, snapshot uint64) *entry {
 	l := &m.lists[bucket]
-	if l.empty() || !m.keys.mayHave(bucket, key) {
+	if l.empty() || !m.unfiltered && !m.keys.mayHave(bucket, key) {
 		return nil
 	}
 	if e := l.seek(key, snapshot); e != nil && bytes.Equal(e.Key, key) {

@@ -68,6 +68,21 @@ func readPayload(p []byte, fn func(b Bucket, w Write) error) error {
 	return nil
 }
 
+// EachWrite calls fn with the writes of the payload of a [Group], in its order, whose checksums it verifies. The value
+// of a deletion is nil. Errors: ErrFormat, ErrDamaged, those of fn.
+func EachWrite(payload []byte, fn func(b Bucket, key, value []byte) error) error {
+	return readPayload(payload, func(b Bucket, w Write) error {
+		if w.Deleted() {
+			return fn(b, w.Key, nil)
+		}
+		value, ok := unseal(bucketSeed(b), w.Key, w.Value)
+		if !ok {
+			return fmt.Errorf("%w: a value in a group of bucket %s", ErrDamaged, b)
+		}
+		return fn(b, w.Key, value)
+	})
+}
+
 type decoder struct {
 	p   []byte
 	bad bool

@@ -105,3 +105,9 @@ func (k *readers) resume() {
 	k.suspended--
 	k.mu.Unlock()
 }
+
+// tree is a bucket in the file.
+type tree struct {
+	bboltpage.Tree
+	exists bool
+}

@@ -1,78 +1,17 @@
 package store
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
-
-// A store with Options.Log is a view of a replicated log: each record is the write set of a group of some node. There
-// is no log of its own. The file records how far it has applied the replicated log, in the transaction that ends a
-// checkpoint:
-//
-//	replica  0   8  length n of the log's id
-//	         8   n  id
-//	         8+n 40 position up to which the file is complete (replog.Position)
-//	             40 position up to which it may have writes: that of the checkpoint that was begun last
-//
-// After a restart the log is read from the first position on. It must reach the second one: otherwise the log has lost
-// records that this node has applied.
-var replicaKey = []byte("replica")
-
-// privateKey is in files that were opened with Options.Private: their log alone cannot make them again.
-var privateKey = []byte("private")
-
-// replica is the state of a store that is a view of a replicated log.
-type replica struct {
-	log     *replog.Log
-	local   bool // View does not wait
-	applied func(Bucket, Write)
-	private bool
-	trim    int64 // size from which a private log is cut, in bytes; 0 for never
-	relaxed bool  // the log acknowledges before it syncs
-	mark    *marker
-
-	stop      context.CancelFunc // ends keepSnapshots
-	snapshots sync.WaitGroup
-
-	id          string
-	from, ahead replog.Position // as found in the file
-}
-
-// encodeReplica encodes the value of replicaKey.
-func encodeReplica(id string, from, ahead replog.Position) []byte {
-	p := binary.BigEndian.AppendUint64(nil, uint64(len(id)))
-	p = append(p, id...)
-	p, _ = from.AppendBinary(p)
-	p, _ = ahead.AppendBinary(p)
-	return p
-}
-
-func (f *format) readReplica(p []byte) error {
-	bad := fmt.Errorf("%w: the position in the replicated log does not parse", ErrFormat)
-	if len(p) < 8 {
-		return bad
-	}
-	n := binary.BigEndian.Uint64(p)
-	if p = p[8:]; n > uint64(len(p)) {
-		return bad
-	}
-	f.logID, p = string(p[:n]), p[n:]
-	half := len(p) / 2
-	if f.from.UnmarshalBinary(p[:half]) != nil || f.ahead.UnmarshalBinary(p[half:]) != nil {
-		return bad
-	}
-	return nil
-}
 
 // openReplica begins to follow the log, and returns when everything in it has been applied.
 func (db *DB) openReplica(o Options) error {
@@ -146,10 +85,7 @@ func (db *DB) openReplica(o Options) error {
 	if o.SnapshotLog >= 0 && !o.Private {
 		ctx, stop := context.WithCancel(context.Background())
 		r.stop = stop
-		limit := o.SnapshotLog
-		if limit == 0 {
-			limit = DefaultSnapshotLog
-		}
+		limit := cmp.Or(o.SnapshotLog, DefaultSnapshotLog)
 		r.snapshots.Go(func() { db.keepSnapshots(ctx, limit) })
 	}
 	return nil
@@ -250,13 +186,17 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 	}
 	m.position = p
 	m.attached += len(whole) - len(payload)
+	if db.archive != nil {
+		if !db.replica.private {
+			at = p.At
+		}
+		// Before it can be read: what a pin has, the archive has.
+		db.archive.Group(Group{Prev: prev, Number: p.Last, At: at, Payload: payload})
+	}
 	// Readers see the record as a whole, once its number is published.
 	m.publish(p.Last)
 	if k := db.replica.mark; k != nil {
 		k.put(k.last.gen, p.Last, k.last.allocated, db.replica.relaxed)
-	}
-	if db.archive != nil {
-		db.archive.Group(Group{Prev: prev, Number: p.Last, At: at, Payload: payload})
 	}
 	if fn := db.replica.applied; fn != nil {
 		return readPayload(payload, func(b Bucket, w Write) error {
@@ -305,30 +245,6 @@ func (db *DB) EndOfLog() (last uint64, err error) {
 	return last, db.mark.checkEnd(db.found, db.path, last)
 }
 
-// waitCurrent returns once everything that any node has committed before the call is visible.
-func (db *DB) waitCurrent() error {
-	if db.replica == nil || db.replica.local {
-		return nil
-	}
-	return logError(db.replica.log.Barrier())
-}
-
-// logError converts an error of package replog.
-func logError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, replog.ErrClosed):
-		return ErrClosed
-	case errors.Is(err, replog.ErrUnknown):
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
-	case errors.Is(err, replog.ErrDisk):
-		return fmt.Errorf("%w: %w", ErrNodeDisk, err)
-	default:
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-}
-
 // LogID returns the identity of the replicated log, "" for a store of a single machine.
 func (db *DB) LogID() string {
 	if db.replica == nil || db.replica.local {
@@ -343,44 +259,4 @@ func (db *DB) Replication() (s replog.Status, ok bool) {
 		return s, false
 	}
 	return db.replica.log.Status(), true
-}
-
-// commitReplicated appends the write set of the group to the replicated log, which applies it. If another node was
-// first, the closures run again. It reports whether the group has ended.
-func (g *group) commitReplicated() (ended bool) {
-	// The last record that the closures could see. The log accepts the payload only if that is still its last valid one.
-	prev := g.tx.snapshot[0]
-	// Values may be slices of the snapshot, so the payload is complete before the transaction ends.
-	g.stamp()
-	payload := g.writes.appendAttached(g.writes.appendPayload(slices.Grow(g.db.scratch[:0], g.writes.room())))
-	// The log encodes a message of its own from it, which is what the memtable keeps.
-	if g.db.scratch = payload; cap(payload) > maxScratch {
-		g.db.scratch = nil
-	}
-	g.tx.endRead()
-	var err error
-	if len(payload) > 0 {
-		err = g.db.replica.log.Append(prev, payload, g.writes.noteHeaders())
-	} else if g.db.replica.local {
-		return true
-	} else if err = g.db.replica.log.Barrier(); err == nil && g.db.layers.Load().active.visible.Load() != prev {
-		// What the closures have read was out of date.
-		err = replog.ErrConflict
-	}
-	switch {
-	case errors.Is(err, replog.ErrConflict):
-		// All closures run again on the new state, also those that have returned an error: their last run counts.
-		g.next = 0
-		g.writes.reset()
-		return false
-	case err != nil:
-		if a := g.db.archive; a != nil && !errors.Is(err, replog.ErrUnknown) {
-			a.Drop()
-		}
-		g.fail(fmt.Errorf("store: commit: %w", logError(err)))
-	case len(payload) > 0:
-		g.acknowledge()
-	}
-	g.db.replica.log.EndTurn() // nothing was written after all
-	return true
 }

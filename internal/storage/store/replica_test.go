@@ -28,6 +28,7 @@ func openLog(t testing.TB, c *natscluster.Cluster, server int, name string) *rep
 	t.Helper()
 	l, err := replog.Open(t.Context(),
 		confirmed(t, c, server, replog.Config{Conn: c.Conn(t, server), Name: name, Replicas: c.Size(),
+			Ahead:   func() bool { return server != 2 }, // two of three nodes
 			Node:    fmt.Sprint("n", server),
 			Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)}))
 	if err != nil {

@@ -195,7 +195,7 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 		}
 	}
 	// The log last: its writes are newer and replace those of the file.
-	return s.log(keep)
+	return s.logs(keep)
 }
 
 // format determines the id of the file, its buckets and its progress.
@@ -266,8 +266,8 @@ func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []by
 	return "", nil, false
 }
 
-// log reads the records that the file does not have, in the order of their groups.
-func (s *salvage) log(keep func(Bucket, Write) error) error {
+// logs reads the records that the file does not have, in the order of their groups.
+func (s *salvage) logs(keep func(Bucket, Write) error) error {
 	if err := s.newer(); err != nil {
 		return err
 	}
@@ -311,11 +311,11 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 			return err
 		}
 	}
-	return s.mark()
+	return s.checkMark()
 }
 
-// mark reports what the file and its log lack.
-func (s *salvage) mark() error {
+// checkMark reports what the file and its log lack.
+func (s *salvage) checkMark() error {
 	m, ok, err := readMark(s.path)
 	switch {
 	case err == nil && s.replica != nil && s.progress && !s.closed && !ok:

@@ -53,16 +53,3 @@ func (t *trimmer) add(n int, tx *bolt.Tx) {
 		t.trims.Add(1)
 	}
 }
-
-// touch counts n pages that were read through the mapping. Long transactions pass the count on while they run.
-func (tx *Tx) touch(n int) {
-	if tx.touched += n * touchPage; tx.touched >= trimEvery {
-		tx.flushTouched()
-	}
-}
-
-// flushTouched must be called before the transaction of bbolt ends.
-func (tx *Tx) flushTouched() {
-	tx.db.trim.add(tx.touched, tx.reader.tx)
-	tx.touched = 0
-}

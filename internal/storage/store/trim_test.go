@@ -6,8 +6,13 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // fill writes n values of 1 KiB.
@@ -126,4 +131,47 @@ func BenchmarkLarge(b *testing.B) {
 		})
 		db = nil
 	}
+}
+
+// countedReads counts the system calls of a Reader.
+type countedReads struct {
+	f *os.File
+	n atomic.Int64
+}
+
+func (c *countedReads) ReadAt(p []byte, at int64) (int, error) {
+	c.n.Add(1)
+	return c.f.ReadAt(p, at)
+}
+
+// BenchmarkLargePages reads pages of 1,000 from a file that transactions of 100 have written, each at a place of its
+// own, and counts the system calls of a page.
+func BenchmarkLargePages(b *testing.B) {
+	const n, page, row = 100_000, 1000, 100
+	db := openAt(b, filepath.Join(b.TempDir(), "db"), Options{MaxMapped: 40 << 20, Relaxed: true})
+	value := make([]byte, 1024)
+	for _, r := range rand.New(rand.NewPCG(1, 2)).Perm(n / row) {
+		err := db.Update(func(tx *Tx) error {
+			for i := range row {
+				tx.Put("a", binary.BigEndian.AppendUint64(nil, uint64(r*row+i)), value)
+			}
+			return nil
+		})
+		check.OK(b, err)
+	}
+	reads := &countedReads{f: db.pagesFile}
+	db.pages = bboltpage.NewReader(reads, db.bolt.Info().PageSize)
+	for b.Loop() {
+		key := binary.BigEndian.AppendUint64(nil, rand.Uint64N(n-page))
+		err := db.View(func(tx *Tx) error {
+			c := tx.Scan("a")
+			k, _ := c.Seek(key)
+			for i := 0; i < page && k != nil; i++ {
+				k, _ = c.Next()
+			}
+			return nil
+		})
+		check.OK(b, err)
+	}
+	b.ReportMetric(float64(reads.n.Load())/float64(b.N), "reads/op")
 }

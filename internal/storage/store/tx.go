@@ -4,40 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
-
-// Tx is one View or Update. It may be used only by the closure that it is passed to, in the closure's goroutine.
-//
-// It sees a stack of layers, of which the upper hide the lower.
-//
-// If a read fails or finds damage, the closure ends at once by a panic. View and Update recover from it and return the
-// error: ErrDamaged, or that of the operating system. Deferred calls of the closure run.
-type Tx struct {
-	db *DB
-
-	writes   *WriteSet           // the closure's own; nil in a View
-	group    *WriteSet           // writes of earlier closures of the group; nil in a View
-	mem      [2]*memtable        // active and frozen, either may be nil
-	snapshot [2]uint64           // last visible group of each
-	last     [2]found            // in each, see entry
-	reader   *reader             // of the file
-	file     *bboltpage.Snapshot // the file as reader sees it; set on first use
-	own      bboltpage.Snapshot  // file points to it, or to that of parent
-	parent   *Tx                 // of a closure's transaction: that of the group; nil in a View
-	round    uint64              // see Group
-
-	err     error // first error of a Put or Delete
-	touched int   // see trim.go
-}
-
-// tree is a bucket in the file.
-type tree struct {
-	bboltpage.Tree
-	exists bool
-}
 
 // Get returns the value of key, or nil if the key does not exist. The value must not be modified and is valid until the
 // closure returns.
@@ -66,6 +37,11 @@ func (tx *Tx) get(b Bucket, key []byte) ([]byte, error) {
 		}
 		if w := tx.group.get(b, key); w != nil {
 			return w.Value, nil
+		}
+	}
+	for _, m := range tx.flying {
+		if e := m.get(i, key, math.MaxUint64); e != nil {
+			return tx.unsealed(e.Write).Value, nil
 		}
 	}
 	for j, m := range tx.mem {
@@ -227,4 +203,17 @@ func (tx *Tx) tree(i int) *tree {
 	}
 	tx.reader.trees[i].Store(t)
 	return t
+}
+
+// touch counts n pages that were read through the mapping. Long transactions pass the count on while they run.
+func (tx *Tx) touch(n int) {
+	if tx.touched += n * touchPage; tx.touched >= trimEvery {
+		tx.flushTouched()
+	}
+}
+
+// flushTouched must be called before the transaction of bbolt ends.
+func (tx *Tx) flushTouched() {
+	tx.db.trim.add(tx.touched, tx.reader.tx)
+	tx.touched = 0
 }

@@ -41,13 +41,19 @@ var (
 
 // Encode returns the content of a file. kind has no digits.
 func Encode(kind string, version int, v any) ([]byte, error) {
-	p := append([]byte(kind+" "+strconv.Itoa(version)), '\n')
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return nil, err
 	}
+	return encode(kind, version, text), nil
+}
+
+// encode returns the content of a file with a JSON document.
+func encode(kind string, version int, text []byte) []byte {
+	p := make([]byte, 0, len(text)+len(kind)+64)
+	p = append(append(p, kind+" "+strconv.Itoa(version)...), '\n')
 	p = append(append(p, text...), '\n')
-	return fmt.Appendf(p, "%s%08x\n", sumHead, crc32c.Checksum(p)), nil
+	return fmt.Appendf(p, "%s%08x\n", sumHead, crc32c.Checksum(p))
 }
 
 // Decode parses the content of a file of a kind and up to a version. Errors: ErrDamaged, ErrVersion.
@@ -86,6 +92,16 @@ func Write(fsys disk.FS, path, kind string, version int, v any) error {
 	if err != nil {
 		return err
 	}
+	return write(fsys, path, p)
+}
+
+// WriteText is [Write] of a JSON document, for one that is large.
+func WriteText(fsys disk.FS, path, kind string, version int, text []byte) error {
+	return write(fsys, path, encode(kind, version, text))
+}
+
+// write replaces a file by one with the content p, durably.
+func write(fsys disk.FS, path string, p []byte) error {
 	part := path + PartSuffix
 	f, err := fsys.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/server/testclock"
 )
@@ -134,7 +135,7 @@ func openWith(t *testing.T, accounts *auth.Accounts) *browser {
 	t.Helper()
 	program := find(t)
 	clock := new(testclock.Clock)
-	requests := dashboard.NewRequests(clock.Now)
+	requests := requestlog.New(clock.Now)
 	quiet := slog.New(slog.DiscardHandler)
 	s, err := server.Start(server.Config{InMemory: true, Log: quiet, Faults: true, Events: true, Observe: requests.Observe,
 		Now: clock.Now, ClientsNow: time.Now, Accounts: accounts})

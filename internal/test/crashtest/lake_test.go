@@ -176,7 +176,7 @@ func TestKillLakeSteps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = maintain.CompactFolder(t.Context(), dir.Blobs(), dir.Extents(), 0, nil)
+			_, _, err = maintain.CompactFolder(t.Context(), dir.Blobs(), dir.Extents(), nil, 0, nil)
 			if err := errors.Join(err, dir.Close()); err != nil {
 				t.Fatal(err)
 			}

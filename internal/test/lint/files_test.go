@@ -90,13 +90,19 @@ func TestComposeFilesOfClusters(t *testing.T) {
 			t.Errorf("%s: %+v", name, r.Cluster)
 		}
 	}
+	front := nodes.Services["front"]
+	// The image sets the folder, which a front-end does not have.
+	r := loadArguments(t, front.Command, append(environ(front.Environment), "LAZULI_LOCATION=/data")...)
+	if !r.Cluster.Front || len(r.Cluster.Peers) != 3 || len(front.Volumes) > 0 || len(front.Profiles) != 1 {
+		t.Errorf("the front-end: %+v", r.Cluster)
+	}
 	result, err := config.Load(config.Sources{Environ: environ(nats.Services["lazuli"].Environment)})
 	if err != nil || len(result.Notes) > 0 || result.NATS.Replicas != 3 ||
 		strings.Count(result.NATS.URL, "nats://") != 3 || len(result.NATS.Monitors) != 3 {
 		t.Errorf("the environment of the server on NATS: %v", err)
 	}
-	if len(nodes.Services) != 3 || len(nats.Services) != 4 {
-		t.Errorf("%d and %d services, want 3 and 4", len(nodes.Services), len(nats.Services))
+	if len(nodes.Services) != 4 || len(nats.Services) != 4 {
+		t.Errorf("%d and %d services, want 4 and 4", len(nodes.Services), len(nats.Services))
 	}
 	for _, file := range []composeFile{nodes, nats} {
 		for name, s := range file.Services {

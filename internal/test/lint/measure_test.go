@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/importer"
 	"go/parser"
 	"go/token"
+	"go/types"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -29,48 +31,6 @@ const (
 	minReasons = 3
 )
 
-// tooLarge are the packages that are larger than a package may be, with what they have; the numbers only fall.
-var tooLarge = map[string]struct {
-	lines, files int
-	why          string
-}{
-	"workers": {9700, 54,
-		"triggers are to be packages below internal: the runtime, and a package a trigger"},
-	"functions": {7900, 32,
-		"the host, the bindings and the HTTP endpoint are to be packages below internal"},
-	"internal/server/dashboard": {8200, 48,
-		"a package a kind of page is to come out of it"},
-	"cmd/lazuli/internal/demo": {8300, 36,
-		"the class and the rounds of each pattern are to be packages of their own"},
-	"cmd/lazuli": {7750, 47,
-		"a verb a file; what several verbs share goes below cmd/lazuli/internal"},
-}
-
-// unordered are the packages in which more arrows point up than may, with their number, which only falls.
-var unordered = map[string]int{
-	"blobsvc":                    22,
-	"blobsvc/internal/endpoint":  12,
-	"blobsvc/internal/query":     25,
-	"cmd/internal/bench":         14,
-	"cmd/lazuli/internal/demo":   30,
-	"functions":                  60,
-	"internal/azure/auth":        16,
-	"internal/server":            19,
-	"internal/server/config":     15,
-	"internal/server/dashboard":  85,
-	"internal/storage/extent":    30,
-	"internal/storage/replog":    17,
-	"internal/storage/store":     47,
-	"internal/state/blob/record": 11,
-	"internal/state/queue":       13,
-	"tables":                     19,
-	"tablesvc":                   20,
-	"workers":                    65,
-}
-
-// silent are the packages whose bodies have fewer comments than they should, in lines of 1,000, which only rises.
-var silent = map[string]int{}
-
 // longBody is the number of lines from which a body has the reason of at least one step.
 const longBody = 40
 
@@ -86,6 +46,9 @@ type measure struct {
 	body, reasons int
 	// wordless are the functions with a long body and no comment in it.
 	wordless []string
+
+	set    *token.FileSet
+	parsed []*ast.File
 }
 
 func (m measure) upPercent() float64 { return 100 * float64(m.up) / float64(max(1, m.arrows)) }
@@ -103,15 +66,18 @@ func TestMeasures(t *testing.T) {
 	}
 	group.Wait()
 	slices.SortFunc(all, func(a, b measure) int { return b.lines - a.lines })
-	seen := map[string]bool{}
+	exports := exportData(t)
+	from := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
 	var without []string
 	for _, m := range all {
-		seen[m.name] = true
 		without = append(without, m.wordless...)
 		checkSize(t, m)
 		if m.lines < measuredLines {
 			continue
 		}
+		m.countArrows(t, from)
 		t.Logf("%-40s %5d lines %3d files, %3d of %3d arrows up, %4.1f lines of comments in 100 of bodies", m.name, m.lines,
 			m.files, m.up, m.arrows, float64(m.perMille())/10)
 		checkOrder(t, m)
@@ -121,151 +87,96 @@ func TestMeasures(t *testing.T) {
 		t.Errorf("%s and no comment: write the reason at the step, the invariant before the loop, or what would break "+
 			"without a line", function)
 	}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(tooLarge)), slices.Collect(maps.Keys(unordered)),
-		slices.Collect(maps.Keys(silent))) {
-		if !seen[name] {
-			t.Errorf("%s: an exception for a package that does not exist", name)
-		}
-	}
 }
 
 func checkSize(t *testing.T, m measure) {
 	t.Helper()
-	large := m.lines > maxPackageLines || m.files > maxPackageFiles
-	e, excepted := tooLarge[m.name]
-	switch {
-	case large && !excepted:
+	if m.lines > maxPackageLines || m.files > maxPackageFiles {
 		t.Errorf("%s has %d lines in %d files; a package has at most %d in %d: move a part with an idea of its own below it",
 			m.name, m.lines, m.files, maxPackageLines, maxPackageFiles)
-	case excepted && !large:
-		t.Errorf("%s is no longer too large: remove the exception", m.name)
-	case excepted && (m.lines > e.lines || m.files > e.files):
-		t.Errorf("%s has %d lines in %d files, and should shrink from %d in %d", m.name, m.lines, m.files, e.lines, e.files)
 	}
 }
 
 func checkOrder(t *testing.T, m measure) {
 	t.Helper()
-	up, excepted := unordered[m.name]
-	bad := m.up > fewUp && m.upPercent() > maxUp
-	switch {
-	case bad && !excepted:
+	if m.up > fewUp && m.upPercent() > maxUp {
 		t.Errorf("%s: %d of %d arrows between files point up, more than %d %%: give the parts that others lean on a file or "+
 			"a package of their own", m.name, m.up, m.arrows, maxUp)
-	case excepted && !bad:
-		t.Errorf("%s: %d of %d arrows point up: remove the exception", m.name, m.up, m.arrows)
-	case m.up > up && excepted:
-		t.Errorf("%s: %d arrows between files point up; the number should fall from %d", m.name, m.up, up)
 	}
 }
 
 func checkReasons(t *testing.T, m measure) {
 	t.Helper()
-	least, excepted := silent[m.name]
-	quiet := m.perMille() < 10*minReasons
-	switch {
-	case quiet && !excepted:
+	if m.perMille() < 10*minReasons {
 		t.Errorf("%s: %d lines of %d in bodies have a comment, fewer than %d in 100: write the reason at the step", m.name,
 			m.reasons, m.body, minReasons)
-	case excepted && !quiet:
-		t.Errorf("%s: %d lines of %d in bodies have a comment: remove the exception", m.name, m.reasons, m.body)
-	case m.perMille() < least:
-		t.Errorf("%s: %d lines of 1,000 in bodies have a comment; the number should rise from %d", m.name, m.perMille(),
-			least)
 	}
 }
 
-// measureOf parses the files of a package. Names are resolved by the parser alone, which is fast: an identifier that a
-// file does not declare is what another file declares under that name, and a selector is the method of that name if one
-// type alone has such a method.
+// measureOf parses the files of a package.
 func measureOf(t *testing.T, p pkg) measure {
-	m := measure{name: p.name(), files: len(p.GoFiles)}
-	set := token.NewFileSet()
-	files := make([]*ast.File, 0, len(p.GoFiles))
-	names, methods := map[string]int{}, map[string]int{}
-	const several = -1
-	for i, name := range p.GoFiles {
+	m := measure{name: p.name(), set: token.NewFileSet()}
+	for _, name := range p.GoFiles {
 		text, err := os.ReadFile(filepath.Join(p.Dir, name))
 		if err != nil {
 			t.Error(err)
 			return m
 		}
-		// Generated code has no author who could say why.
-		if bytes.Contains(text[:min(len(text), 500)], []byte("DO NOT EDIT")) {
-			files = append(files, nil)
-			m.files--
-			continue
-		}
-		m.lines += bytes.Count(text, []byte("\n"))
-		f, err := parser.ParseFile(set, name, text, parser.ParseComments)
+		f, err := parser.ParseFile(m.set, name, text, parser.ParseComments)
 		if err != nil {
 			t.Error(err)
 			return m
 		}
-		files = append(files, f)
-		for _, d := range f.Decls {
-			switch d := d.(type) {
-			case *ast.FuncDecl:
-				if d.Recv == nil {
-					names[d.Name.Name] = i
-				} else if at, ok := methods[d.Name.Name]; ok && at != i {
-					methods[d.Name.Name] = several
-				} else {
-					methods[d.Name.Name] = i
-				}
-			case *ast.GenDecl:
-				for _, s := range d.Specs {
-					switch s := s.(type) {
-					case *ast.TypeSpec:
-						names[s.Name.Name] = i
-					case *ast.ValueSpec:
-						for _, id := range s.Names {
-							names[id.Name] = i
-						}
-					}
-				}
-			}
-		}
-	}
-	uses := make([]map[int]bool, len(files))
-	for i, f := range files {
-		uses[i] = map[int]bool{}
-		if f == nil {
+		m.parsed = append(m.parsed, f)
+		// Generated code has no author who could say why.
+		if ast.IsGenerated(f) {
 			continue
 		}
-		imported := map[string]bool{}
-		for _, s := range f.Imports {
-			name := filepath.Base(strings.Trim(s.Path.Value, `"`))
-			if s.Name != nil {
-				name = s.Name.Name
-			}
-			imported[name] = true
-		}
-		for _, id := range f.Unresolved {
-			if at, ok := names[id.Name]; ok && at != i && !imported[id.Name] {
-				uses[i][at] = true
-			}
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok {
-				if x, ok := s.X.(*ast.Ident); ok && imported[x.Name] && x.Obj == nil {
-					return false
-				}
-				if at, ok := methods[s.Sel.Name]; ok && at != several && at != i {
-					uses[i][at] = true
-				}
-			}
-			return true
-		})
-		m.countBodies(set, f)
+		m.files++
+		m.lines += bytes.Count(text, []byte("\n"))
+		m.countBodies(f)
 	}
-	m.arrows, m.up = arrowsUp(uses)
 	return m
 }
 
+// countArrows counts the arrows between the files of a package. What a name stands for is what the compiler says: a
+// guess by the name alone takes each Get of a transaction for the one method Get of the package.
+func (m *measure) countArrows(t *testing.T, from types.Importer) {
+	t.Helper()
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: from}
+	checked, err := config.Check(module+m.name, m.set, m.parsed, info)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	place := map[*token.File]int{} // of the files that count
+	for i, f := range m.parsed {
+		if !ast.IsGenerated(f) {
+			place[m.set.File(f.Pos())] = i
+		}
+	}
+	uses := make([]map[int]bool, len(m.parsed))
+	for i := range uses {
+		uses[i] = map[int]bool{}
+	}
+	for id, object := range info.Uses {
+		// A field goes with the type that has it, which a file names or is given by a method.
+		if field, ok := object.(*types.Var); object.Pkg() != checked || ok && field.IsField() {
+			continue
+		}
+		from, written := place[m.set.File(id.Pos())]
+		to, read := place[m.set.File(object.Pos())]
+		if written && read && from != to {
+			uses[from][to] = true
+		}
+	}
+	m.arrows, m.up = arrowsUp(uses)
+}
+
 // countBodies counts the lines of the bodies of functions, and those with comments.
-func (m *measure) countBodies(set *token.FileSet, f *ast.File) {
-	line := func(p token.Pos) int { return set.Position(p).Line }
+func (m *measure) countBodies(f *ast.File) {
+	line := func(p token.Pos) int { return m.set.Position(p).Line }
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
 		if !ok || fn.Body == nil {
@@ -281,8 +192,8 @@ func (m *measure) countBodies(set *token.FileSet, f *ast.File) {
 		m.reasons += reasons
 		m.lines -= reasons
 		if body >= longBody && reasons == 0 {
-			m.wordless = append(m.wordless, fmt.Sprintf("%s/%s:%d %s, %d lines", m.name, filepath.Base(set.File(f.Pos()).Name()),
-				line(fn.Pos()), fn.Name.Name, body))
+			m.wordless = append(m.wordless, fmt.Sprintf("%s/%s:%d %s, %d lines", m.name,
+				filepath.Base(m.set.File(f.Pos()).Name()), line(fn.Pos()), fn.Name.Name, body))
 		}
 	}
 }
@@ -346,6 +257,36 @@ func arrowsUp(uses []map[int]bool) (arrows, up int) {
 		}
 	}
 	return arrows, up
+}
+
+// A method of the same name of another package's type is no arrow, and a call through a field of a type is one.
+func TestArrowsAreWhatTheCompilerSays(t *testing.T) {
+	t.Parallel()
+	exports := exportData(t)
+	from := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
+	for _, c := range []struct {
+		user string
+		want int
+	}{
+		{"import \"net/http\"\nfunc of(h http.Header) string { return h.Get(\"ETag\") }", 0},
+		{"var of = holder.set.Get()", 1},
+		{"func of(Set int) int { return Set }", 0},
+	} {
+		m := measure{name: "p", set: token.NewFileSet()}
+		declared := "type Set struct{}\nfunc (Set) Get() int { return 0 }\nvar holder struct{ set Set }"
+		for i, text := range []string{declared, c.user} {
+			f, err := parser.ParseFile(m.set, fmt.Sprint(i), "package p\n"+text, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.parsed = append(m.parsed, f)
+		}
+		if m.countArrows(t, from); m.arrows != c.want {
+			t.Errorf("%s: %d arrows, want %d", c.user, m.arrows, c.want)
+		}
+	}
 }
 
 // The order of files that lean on each other in a chain has no arrow up, and a circle has one.

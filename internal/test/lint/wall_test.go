@@ -194,7 +194,10 @@ func (w *wall) walk(t types.Type) {
 		}
 	case *types.Interface:
 		for m := range t.ExplicitMethods() {
-			w.walk(m.Type())
+			// A program outside can neither call nor implement an unexported method.
+			if m.Exported() {
+				w.walk(m.Type())
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 // Mutations changes the product in small ways and counts which changes its tests notice.
 //
 //	.ci/mutations [-n 40] [-seed 1] [-only FOLDER] [-operator NAME] [-own] [-list]
+//	               [-numbers 3,17] [-tests PATTERN]
 //	.ci/mutations -syncs PATTERN
 //
 // It mutates the packages where a silent mistake loses data: the states of the services, the store, the extents. Of
@@ -13,6 +14,8 @@
 //
 // With -syncs, it removes in place of that each sync that has a row in internal/test/lint/syncs.md, and runs the tests
 // that the row names: the pattern, a regular expression, selects rows by file, function and test.
+//
+// With -numbers and -tests, it runs some mutants of the sample, with some tests: to try a new test.
 //
 // Mutants that survived and were looked at are in survivors.md, with the reason.
 //

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"log"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // target is a package to mutate, and the tests that are to notice.
@@ -29,7 +32,7 @@ var targets = []target{
 	{"internal/state/blob/tree", append([]string{"internal/state/blob/tree"}, inBlobs...)},
 	{"internal/state/blob/listing", append([]string{"internal/state/blob/listing"}, inBlobs...)},
 	{"internal/state/blob/maintain", append([]string{"internal/state/blob/maintain"}, inBlobs...)},
-	{"internal/state/blob/offline", append([]string{"internal/state/blob/offline"}, inBlobs...)},
+	{"internal/state/blob/offline", inBlobs},
 	{"internal/state/blob/replica", append([]string{"internal/state/blob/replica"}, inBlobs...)},
 	{"internal/storage/store", []string{"internal/storage/store", "internal/state/table", "internal/state/queue"}},
 	{"internal/storage/extent", []string{"internal/storage/extent"}},
@@ -40,11 +43,14 @@ func main() {
 	seed := flag.Uint64("seed", 1, "what the sample is drawn with")
 	only := flag.String("only", "", "the folder of one package")
 	operator := flag.String("operator", "", "the name of one operator")
+	numbers := flag.String("numbers", "", "run only these mutants of the sample, as 3,17")
+	tests := flag.String("tests", "", "run only the tests whose names fit a regular expression")
 	own := flag.Bool("own", false, "run the first folder of tests alone, which takes a tenth of the time")
 	list := flag.Bool("list", false, "print the mutants and run nothing")
 	syncs := flag.String("syncs", "", "remove the syncs of the rows of syncs.md that fit a pattern, and do nothing else")
 	flag.Parse()
 	log.SetFlags(0)
+	// Another kind of run: the rows say which tests notice, so that there is no sample and nothing to learn.
 	if *syncs != "" {
 		only, err := regexp.Compile(*syncs)
 		if err != nil {
@@ -57,6 +63,10 @@ func main() {
 		fmt.Printf("%d of %d syncs are missed by their tests\n", caught, all)
 		return
 	}
+	d := drawing{n: *n, seed: *seed, operator: *operator}
+	if err := d.choose(*numbers); err != nil {
+		log.Fatal(err)
+	}
 	caught, all := 0, 0
 	for _, t := range targets {
 		if *only != "" && t.folder != *only {
@@ -65,7 +75,7 @@ func main() {
 		if *own {
 			t.tests = t.tests[:1]
 		}
-		c, a, err := t.run(drawing{n: *n, seed: *seed, operator: *operator}, *list)
+		c, a, err := t.run(d, *tests, *list)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -76,16 +86,16 @@ func main() {
 	}
 }
 
-// run mutates one package, and returns how many mutants were caught of how many.
-func (t *target) run(d drawing, list bool) (caught, all int, err error) {
+// run mutates one package, and returns how many mutants were caught of how many. pattern selects tests.
+func (t *target) run(d drawing, pattern string, list bool) (caught, all int, err error) {
 	p, err := load(t.folder)
 	if err != nil {
 		return 0, 0, err
 	}
 	sample := d.sample(p.sources)
 	if list {
-		for _, m := range sample {
-			fmt.Printf("%s\n    %s\n", m.name(), m.text)
+		for i, m := range sample {
+			fmt.Printf("%3d %s\n    %s\n", i+1, m.name(), m.text)
 		}
 		return 0, 0, nil
 	}
@@ -101,8 +111,8 @@ func (t *target) run(d drawing, list bool) (caught, all int, err error) {
 	// All binaries have all mutants, so that the tests are compiled once.
 	rigs := make([]*rig, len(t.tests))
 	for i, tests := range t.tests {
-		rigs[i] = &rig{folder: tests, binary: filepath.Join(folder, fmt.Sprintf("tests%d", i)),
-			reached: filepath.Join(folder, "reached"), short: true}
+		rigs[i] = &rig{folder: tests, pattern: cmp.Or(pattern, "^Test"), reached: filepath.Join(folder, "reached"),
+			binary: filepath.Join(folder, fmt.Sprintf("tests%d", i)), short: true}
 		if err := o.BuildTests(tests, rigs[i].binary); err != nil {
 			return 0, 0, err
 		}
@@ -112,6 +122,10 @@ func (t *target) run(d drawing, list bool) (caught, all int, err error) {
 	}
 	fmt.Printf("%s, %d mutants, seed %d:\n", t.folder, len(sample), d.seed)
 	for i, m := range sample {
+		if len(d.numbers) > 0 && !slices.Contains(d.numbers, i+1) {
+			continue
+		}
+		all++
 		by := killer(rigs, i+1)
 		switch {
 		case by != "":
@@ -123,8 +137,8 @@ func (t *target) run(d drawing, list bool) (caught, all int, err error) {
 		}
 		fmt.Printf("%3d %-40s %s\n    %s\n", i+1, by, m.name(), m.text)
 	}
-	fmt.Printf("%s: %d of %d are caught\n\n", t.folder, caught, len(sample))
-	return caught, len(sample), nil
+	fmt.Printf("%s: %d of %d are caught\n\n", t.folder, caught, all)
+	return caught, all, nil
 }
 
 // drawing says which mutants of a package are run.
@@ -132,6 +146,19 @@ type drawing struct {
 	n        int
 	seed     uint64
 	operator string // of all if it is empty
+	numbers  []int  // of the sample, those that are run; all if it is empty
+}
+
+// choose sets the numbers that are run, as 3,17; all without any.
+func (d *drawing) choose(numbers string) error {
+	for text := range strings.FieldsFuncSeq(numbers, func(r rune) bool { return r == ',' }) {
+		number, err := strconv.Atoi(text)
+		if err != nil {
+			return err
+		}
+		d.numbers = append(d.numbers, number)
+	}
+	return nil
 }
 
 // sample returns n mutants: of all places, and in a tenth of the sample dropped syncs, which are few.

@@ -17,7 +17,8 @@ import (
 // rig runs the tests of one folder, compiled with the mutants.
 type rig struct {
 	folder, binary, reached string
-	short                   bool // leave out what the tests leave out with -short
+	pattern                 string // of the names of tests that are run
+	short                   bool   // leave out what the tests leave out with -short
 	flags                   []string
 
 	// took is how long each test takes alone, and reach has the tests that come to the place of a mutant.
@@ -39,7 +40,7 @@ func (r *rig) learn() error {
 	if tried.Run() == nil {
 		r.flags = append(r.flags, noFile)
 	}
-	list := exec.Command(r.binary, "-test.list=^Test")
+	list := exec.Command(r.binary, "-test.list="+r.pattern)
 	list.Dir = r.folder
 	names, err := list.Output()
 	if err != nil {
@@ -92,9 +93,9 @@ func (r *rig) notices(number int, tests []string) string {
 		if len(some) == 0 {
 			continue
 		}
-		limit := 30 * time.Second
+		limit := 15 * time.Second
 		for _, test := range some {
-			limit += 3 * r.took[test]
+			limit += 4 * r.took[test]
 		}
 		out, failed := r.run(number, limit, some...)
 		if !failed {

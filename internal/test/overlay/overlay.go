@@ -47,7 +47,7 @@ func (o *Overlay) BuildTests(folder, program string) error {
 	if err := os.WriteFile(file, list, 0o600); err != nil {
 		return err
 	}
-	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", file, "-o", program, ".")
+	build := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", file, "-o", program, ".")
 	build.Dir = folder
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go test -c %s: %w\n%s", folder, err, out)

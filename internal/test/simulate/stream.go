@@ -120,23 +120,31 @@ const (
 	Nothing        // no answer
 )
 
-// Publish lets a server that is the leader, or takes itself for it, store a message. expect, if not nil, is the
-// sequence of the last message of the subject.
-func (s *Stream) Publish(server int, subject string, data []byte, expect *uint64) (uint64, Result) {
+// Condition is what a message to a stream expects: the sequence of the last message of its subject, and of the stream.
+// Nil expects nothing.
+type Condition struct{ Subject, Stream *uint64 }
+
+// holds reports whether the last messages are those that are expected.
+func (c Condition) holds(subject, stream uint64) bool {
+	return (c.Subject == nil || *c.Subject == subject) && (c.Stream == nil || *c.Stream == stream)
+}
+
+// Publish lets a server that is the leader, or takes itself for it, store a message.
+func (s *Stream) Publish(server int, subject string, data []byte, expect Condition) (uint64, Result) {
 	c := &s.servers[server]
 	if server != s.leader {
 		// It cannot commit. What it proposes is lost, or reaches the other leader later.
-		if expect != nil && *expect != c.bySubj[subject] && !s.w.Chance(s.Faults.Accept) {
+		if !expect.holds(c.bySubj[subject], c.last) && !s.w.Chance(s.Faults.Accept) {
 			return 0, Refused
 		}
 		s.limbo(subject, data)
 		return 0, Nothing
 	}
-	if expect != nil && *expect != s.bySubj[subject] && !s.w.Chance(s.Faults.Accept) {
+	if !expect.holds(s.bySubj[subject], s.last) && !s.w.Chance(s.Faults.Accept) {
 		return 0, Refused
 	}
 	switch {
-	case expect != nil && s.w.Chance(s.Faults.Refuse):
+	case expect != (Condition{}) && s.w.Chance(s.Faults.Refuse):
 		return 0, Refused
 	case s.w.Chance(s.Faults.Limbo):
 		s.limbo(subject, data)

@@ -465,6 +465,8 @@ func TestTree(t *testing.T) {
 	}
 	a.want(a.ask("POST", "instances/"+url.PathEscape(list[2].InstanceID)+"/raiseEvent/go", `"x"`), 202, "")
 	a.ended("top", "Completed")
+	// The message to the parent is sent before the status of the child is written.
+	a.ended(list[1].InstanceID, "Completed")
 	a.want(a.ask("DELETE", "instances/"+url.PathEscape(list[1].InstanceID), ""), 200, "")
 	a.decode(a.ask("GET", "tree/top", ""), &tree)
 	if len(tree.Instances) != 2 || !tree.Instances[1].Missing {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,8 +26,12 @@ type NodesConfig struct {
 	// Folder receives the data folders; empty is a new temporary folder. It is removed at the end of a run in which
 	// nothing is wrong.
 	Folder string
-	// Nodes is the number of nodes, 3 to 7.
+	// Nodes is the number of nodes, 3 to 7, and with Copies 3 to 16.
 	Nodes int
+	// Shards is the number of shards of the cluster; 0 is one. The services of an account are in different ones.
+	Shards int
+	// Copies is the number of nodes that have each shard; 0 is all nodes.
+	Copies int
 	// Limit is the time after which no further fault begins; Faults, if positive, is their greatest number.
 	Limit  time.Duration
 	Faults int
@@ -40,6 +45,8 @@ type NodesConfig struct {
 	Think time.Duration
 	// MaxFault bounds the random time that a node is stopped or cut off; 0 means 15 s.
 	MaxFault time.Duration
+	// Tier keeps content in an object store, a folder that all nodes see.
+	Tier bool
 	// Progress receives a line for each fault; nil means none.
 	Progress io.Writer
 }
@@ -56,23 +63,26 @@ const wholeTimeout = 3 * time.Minute
 // nodesRun is a RunNodes in progress.
 type nodesRun struct {
 	NodesConfig
-	rnd    *rand.Rand
-	nodes  []*killrig.Node
-	web    *web
-	queue  *sharedQueue
-	table  *sharedCounters
-	blobs  *sharedCounters
-	hist   *sharedHistories
-	disk   *smallDisk // where the last node has its folder; nil if it cannot be mounted
-	power  *powerDisk // the same for the first node
-	admin  *http.Client
-	report NodesReport
+	rnd   *rand.Rand
+	nodes []*killrig.Node
+	web   *killrig.Web
+	queue *sharedQueue
+	table *sharedCounters
+	blobs *sharedCounters
+	hist  *sharedHistories
+	// content are clients with large blobs, with Tier; found is what they find.
+	content []*contentClient
+	found   checker
+	disk    *smallDisk // where the last node has its folder; nil if it cannot be mounted
+	power   *powerDisk // the same for the first node
+	admin   *http.Client
+	report  NodesReport
 }
 
 // RunNodes tests a cluster. The report is complete as far as the run came, also when an error is returned; the error
 // means that the run could not go on, a broken promise is in the report.
 func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
-	if c.Nodes < 3 || c.Nodes > 7 || c.Limit <= 0 || c.Clients < 1 {
+	if c.Nodes < 3 || c.Nodes > 7 && c.Copies == 0 || c.Limit <= 0 || c.Clients < 1 {
 		return nil, errors.New("chaos: 3 to 7 nodes, a time limit, and at least one client are needed")
 	}
 	if c.MaxFault == 0 {
@@ -98,7 +108,7 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 		n.Kill()
 	}
 	if r.web != nil {
-		r.web.close()
+		r.web.Close()
 	}
 	if r.disk != nil {
 		err = errors.Join(err, r.disk.close())
@@ -118,12 +128,15 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 
 // prepare lays the connections between the nodes.
 func (r *nodesRun) prepare(folder string) error {
+	if r.Tier {
+		r.Command = withTier(r.Command, filepath.Join(folder, "tier"))
+	}
 	secret := filepath.Join(folder, "secret")
 	if err := os.WriteFile(secret, []byte(strings.Repeat("chaos", 8)), 0o600); err != nil {
 		return err
 	}
 	var err error
-	if r.web, err = newWeb(r.Nodes); err != nil {
+	if r.web, err = killrig.NewWeb(r.Nodes); err != nil {
 		return err
 	}
 	for i := range r.Nodes {
@@ -135,7 +148,10 @@ func (r *nodesRun) prepare(folder string) error {
 		}
 		// Nodes connect through the links of the web and not to each other's ports: a link can be cut, slowed down or
 		// stopped.
-		n.Args = append([]string{"--cluster-secret-file", secret}, r.web.arguments(i, name)...)
+		n.Args = append([]string{"--cluster-secret-file", secret}, r.web.Arguments(i)...)
+		if r.Shards > 1 {
+			n.Args = append(n.Args, "--shards", strconv.Itoa(r.Shards), "--cluster-copies", strconv.Itoa(r.Copies))
+		}
 		r.nodes = append(r.nodes, n)
 	}
 	if r.Kinds = slices.Clone(r.Kinds); len(r.Kinds) == 0 {
@@ -193,6 +209,15 @@ func (r *nodesRun) run(ctx context.Context) error {
 	r.table = newSharedCounters(table, "entity", len(r.nodes), r.Think)
 	r.blobs = newSharedCounters(blobs, "blob", len(r.nodes), 2*r.Think)
 	r.hist = newSharedHistories(historyBlobs{blobs}, len(r.nodes), 3*r.Think)
+	for i := range r.Clients {
+		if r.Tier {
+			c := &contentClient{number: i, containers: blobs.of(fmt.Sprint("content", i))}
+			if err := c.setup(ctx); err != nil {
+				return err
+			}
+			r.content = append(r.content, c)
+		}
+	}
 	// Clients end by their own context: at the end of the faults they must finish, and the checks below still need ctx.
 	load, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -205,6 +230,9 @@ func (r *nodesRun) run(ctx context.Context) error {
 		all.Go(func() { r.hist.use(load, rand.New(rand.NewPCG(r.Seed, uint64(3000+i)))) })
 		all.Go(func() { queue.consume(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+3)))) })
 	}
+	for i, c := range r.content {
+		all.Go(func() { c.use(load, rand.New(rand.NewPCG(r.Seed, uint64(5000+i))), 20*r.Think, &r.found) })
+	}
 	err = r.faults(ctx)
 	stop()
 	all.Wait()
@@ -214,12 +242,17 @@ func (r *nodesRun) run(ctx context.Context) error {
 		r.table.last(ctx)
 		r.blobs.last(ctx)
 		r.hist.last(ctx, rand.New(rand.NewPCG(r.Seed, 4000)))
+		for _, c := range r.content {
+			c.check(ctx, &r.found, true)
+			r.report.Contents += len(c.have)
+		}
 	}
 	// The report is filled in any case; findings of a run that was cut short are findings.
 	queue.fill(&r.report)
 	r.table.fill(&r.report, &r.report.Increments, &r.report.Reads)
 	r.blobs.fill(&r.report, &r.report.BlobWrites, &r.report.BlobReads)
 	r.hist.fill(&r.report)
+	r.report.Findings = append(r.report.Findings, r.found.findings...)
 	return errors.Join(err, ctx.Err())
 }
 

@@ -25,9 +25,18 @@ import (
 // extents.
 const maxCounting = 256 << 10
 
+// of returns clients of a container, by node.
+func (b *sharedBlobs) of(name string) (list []*container.Client) {
+	for _, s := range b.services {
+		list = append(list, s.NewContainerClient(name))
+	}
+	return list
+}
+
 // sharedBlobs has blobs that count, see [sharedCounters]. The content of a blob follows from its value: wrong bytes are
 // found as well as old ones.
 type sharedBlobs struct {
+	services   []*service.Client   // by node
 	containers []*container.Client // by node
 }
 
@@ -41,6 +50,7 @@ func newSharedBlobs(nodes []*killrig.Node) (*sharedBlobs, error) {
 		if err != nil {
 			return nil, err
 		}
+		b.services = append(b.services, s)
 		b.containers = append(b.containers, s.NewContainerClient("chaos"))
 	}
 	return b, nil

@@ -87,13 +87,13 @@ func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.D
 		}
 		return n.Start()
 	case faultCut:
-		r.web.cut(at)
+		r.web.Cut(at)
 		pause(ctx, length)
-		r.web.restore(at)
+		r.web.Restore(at)
 	case faultBlackHole:
-		r.web.hold(at)
+		r.web.Hold(at)
 		pause(ctx, length)
-		r.web.restore(at)
+		r.web.Restore(at)
 	case faultFlip:
 		return r.flip(ctx, at)
 	case faultFull:

@@ -33,6 +33,8 @@ type NodesReport struct {
 	// too long.
 	Histories, Undecided int
 	HistoryRequests      int64
+	// Contents is the number of large blobs that were read in the end, with a tier.
+	Contents int
 	// LongestGap has the longest time without any acknowledged request, through all nodes, for messages, entities and
 	// blobs.
 	LongestGap map[string]time.Duration
@@ -89,6 +91,9 @@ func (r *NodesReport) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "histories\t%d of blobs with %d acknowledged requests; %d took too long to check\n", r.Histories,
 		// Histories whose check ran out of time are neither right nor wrong, and are not counted as either.
 		r.HistoryRequests, r.Undecided)
+	if r.Contents > 0 {
+		fmt.Fprintf(t, "object store\t%d large blobs were read in the end\n", r.Contents)
+	}
 	fmt.Fprintf(t, "not acknowledged\t%d without an answer, %d answered 503 or 507\n", r.Unknown, r.Unavailable)
 	for _, k := range []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Nonlinear, Refused} {
 		n := 0

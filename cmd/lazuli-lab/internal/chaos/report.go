@@ -35,6 +35,7 @@ type Report struct {
 	Fscks        int // folders that fsck checked
 	SlowestStart time.Duration
 	Damage       Damage
+	Tier         *Tier // nil without one
 	Findings     []*Finding
 	// Kept are the folders of failed rounds.
 	Kept []string
@@ -69,6 +70,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	// All kinds, also with zero: "lost 0" is the result that a reader looks for.
 	for _, k := range kinds {
 		fmt.Fprintf(t, "%s\t%d\n", k, r.count(k))
+	}
+	if r.Tier != nil {
+		fmt.Fprintf(t, "object store\t%d objects, %d removed in the end, %d left that nothing needs\n", r.Tier.Objects,
+			r.Tier.Removed, r.Tier.Unneeded)
 	}
 	// Without --damage the line would claim that damage was tried.
 	if d := r.Damage; d != (Damage{}) {

@@ -38,6 +38,8 @@ type Config struct {
 	FsckEvery int
 	// Damage is the number of damaged copies that are tried in each round.
 	Damage int
+	// Tier keeps content in an object store, a folder; it does not go together with Damage, whose copies would take it.
+	Tier bool
 	// Progress receives a line per round; nil means none.
 	Progress io.Writer
 }
@@ -59,6 +61,7 @@ type run struct {
 	Config
 	rnd     *rand.Rand
 	data    string // the data folder
+	tier    string // the folder of the tier
 	clients []client
 	report  Report
 }
@@ -66,7 +69,8 @@ type run struct {
 // Run tests a server. The report is complete as far as the run came, also when an error is returned; the error means
 // that the run could not go on, a broken promise is in the report.
 func Run(ctx context.Context, c Config) (*Report, error) {
-	if c.Rounds <= 0 && c.Limit <= 0 || c.Clients < 1 || c.Damage < 0 || c.FsckEvery < 0 {
+	if c.Rounds <= 0 && c.Limit <= 0 || c.Clients < 1 || c.Damage < 0 || c.FsckEvery < 0 ||
+		c.Tier && c.Damage > 0 {
 		return nil, errors.New("chaos: a limit of rounds or time, and at least one client are needed")
 	}
 	if c.MaxLoad == 0 {
@@ -84,6 +88,13 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	for i := range c.Clients {
 		r.clients = append(r.clients, newTableClient(i), newBlobClient(i), newQueueClient(i),
 			&sharedClient{shared: keys, first: i == 0})
+		if c.Tier {
+			r.clients = append(r.clients, &contentClient{number: i})
+		}
+	}
+	if c.Tier {
+		r.tier = filepath.Join(folder, "tier")
+		r.Command = withTier(c.Command, r.tier)
 	}
 	begun := time.Now()
 	err = r.rounds(ctx, begun)
@@ -309,7 +320,10 @@ func (r *run) finish(ctx context.Context) error {
 	if r.failed(r.report.Rounds, found.findings) || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return r.fsckClean(ctx, r.report.Rounds)
+	if err := r.fsckClean(ctx, r.report.Rounds); err != nil || !r.Tier {
+		return err
+	}
+	return r.sweep(ctx)
 }
 
 // fsckClean checks a copy of the data folder.

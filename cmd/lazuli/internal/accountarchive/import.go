@@ -144,7 +144,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 	return nil
 }
 
-// creation bounds the time of making one table, queue or container.
+// creation bounds the time of a request that an interruption waits for.
 const creation = time.Minute
 
 // begin makes a resource and notes that in the journal. An interruption does not come between the two: the next run
@@ -153,7 +153,7 @@ func (i *importer) begin(ctx context.Context, r *Resource, create createFunc, ov
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), creation)
+	ctx, cancel := lasting(ctx)
 	defer cancel()
 	if err := create(ctx, r); exists(err) {
 		if !overwrite {

@@ -22,11 +22,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 func (i *importer) createContainer(ctx context.Context, r *Resource) error {
 	client := i.account.Blobs.ServiceClient().NewContainerClient(r.Name)
-	o := &container.CreateOptions{Metadata: pointers(r.Metadata)}
+	o := &container.CreateOptions{Metadata: ptr.Values(r.Metadata)}
 	if r.Access != "" {
 		o.Access = to.Ptr(container.PublicAccessType(r.Access))
 	}
@@ -79,7 +80,9 @@ func (i *importer) containerSegment(ctx context.Context, r *Resource, s Segment)
 			i.result.LostVersions++
 			continue
 		}
-		err = i.blob(ctx, client, b, content)
+		if err = ctx.Err(); err == nil {
+			err = i.blob(ctx, client, b, content)
+		}
 		if err == nil && b.Snapshot == "" {
 			err = i.setAccess(ctx, r.Name, b.Name, b.Access)
 		}
@@ -136,22 +139,24 @@ func (i *importer) blob(ctx context.Context, client *container.Client, b *Blob, 
 		_, err := client.NewBlobClient(b.Name).Delete(ctx, nil) // it would pass for the blob itself
 		return err
 	case b.Snapshot != "":
+		ctx, cancel := lasting(ctx)
+		defer cancel()
 		_, err = client.NewBlobClient(b.Name).CreateSnapshot(ctx, nil)
 	}
 	i.result.Items++
 	return err
 }
 
+// lasting returns the context of a request that replaces a blob, or takes its snapshot. An interruption waits for it:
+// if it were given up, it could be carried out after the next run has written the same blob, and undo that.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), creation)
+}
+
 func (b *Blob) headers() *blob.HTTPHeaders {
-	optional := func(s string) *string {
-		if s == "" {
-			return nil
-		}
-		return &s
-	}
-	return &blob.HTTPHeaders{BlobContentType: optional(b.ContentType), BlobContentEncoding: optional(b.ContentEncoding),
-		BlobContentLanguage:    optional(b.ContentLanguage),
-		BlobContentDisposition: optional(b.ContentDisposition), BlobCacheControl: optional(b.CacheControl),
+	return &blob.HTTPHeaders{BlobContentType: ptr.Text(b.ContentType), BlobContentEncoding: ptr.Text(b.ContentEncoding),
+		BlobContentLanguage:    ptr.Text(b.ContentLanguage),
+		BlobContentDisposition: ptr.Text(b.ContentDisposition), BlobCacheControl: ptr.Text(b.CacheControl),
 		BlobContentMD5: b.MD5}
 }
 
@@ -188,8 +193,10 @@ func writeBlocks(ctx context.Context, client *blockblob.Client, b *Blob, content
 		if len(headers.BlobContentMD5) != md5.Size {
 			headers.BlobContentMD5 = nil // Put Blob computes one
 		}
+		ctx, cancel := lasting(ctx)
+		defer cancel()
 		r, err := client.Upload(ctx, streaming.NopCloser(bytes.NewReader(buf)),
-			&blockblob.UploadOptions{HTTPHeaders: &headers, Metadata: pointers(b.Metadata), Tags: b.Tags, Tier: b.tier(),
+			&blockblob.UploadOptions{HTTPHeaders: &headers, Metadata: ptr.Values(b.Metadata), Tags: b.Tags, Tier: b.tier(),
 				TransactionalValidation: transferMD5(buf)})
 		return r.VersionID, err
 	}
@@ -217,8 +224,10 @@ func writeBlocks(ctx context.Context, client *blockblob.Client, b *Blob, content
 		}
 		ids = append(ids, id)
 	}
-	r, err := client.CommitBlockList(ctx, ids,
-		&blockblob.CommitBlockListOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags,
+	commit, cancel := lasting(ctx)
+	defer cancel()
+	r, err := client.CommitBlockList(commit, ids,
+		&blockblob.CommitBlockListOptions{HTTPHeaders: b.headers(), Metadata: ptr.Values(b.Metadata), Tags: b.Tags,
 			Tier: b.tier()})
 	return r.VersionID, err
 }
@@ -231,7 +240,9 @@ func transferMD5(data []byte) blob.TransferValidationType {
 
 func writeAppends(ctx context.Context, client *appendblob.Client, b *Blob, content io.Reader) (version *string,
 	err error) {
-	r, err := client.Create(ctx, &appendblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata),
+	create, cancel := lasting(ctx)
+	defer cancel()
+	r, err := client.Create(create, &appendblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: ptr.Values(b.Metadata),
 		Tags: b.Tags})
 	if err != nil {
 		return nil, err
@@ -256,8 +267,10 @@ func writeAppends(ctx context.Context, client *appendblob.Client, b *Blob, conte
 }
 
 func writePages(ctx context.Context, client *pageblob.Client, b *Blob, content io.Reader) (version *string, err error) {
-	r, err := client.Create(ctx, b.Length,
-		&pageblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags,
+	create, cancel := lasting(ctx)
+	defer cancel()
+	r, err := client.Create(create, b.Length,
+		&pageblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: ptr.Values(b.Metadata), Tags: b.Tags,
 			SequenceNumber: &b.Sequence})
 	if err != nil {
 		return nil, err

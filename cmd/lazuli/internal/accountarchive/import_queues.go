@@ -6,11 +6,13 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 func (i *importer) createQueue(ctx context.Context, r *Resource) error {
 	client := i.account.Queues.NewQueueClient(r.Name)
-	if _, err := client.Create(ctx, &azqueue.CreateOptions{Metadata: pointers(r.Metadata)}); err != nil {
+	if _, err := client.Create(ctx, &azqueue.CreateOptions{Metadata: ptr.Values(r.Metadata)}); err != nil {
 		return err
 	}
 	if len(r.Policies) == 0 {
@@ -24,14 +26,6 @@ func (i *importer) createQueue(ctx context.Context, r *Resource) error {
 	}
 	_, err := client.SetAccessPolicy(ctx, &azqueue.SetAccessPolicyOptions{QueueACL: list})
 	return err
-}
-
-func pointers(m map[string]string) map[string]*string {
-	out := make(map[string]*string, len(m))
-	for k, v := range m {
-		out[k] = &v
-	}
-	return out
 }
 
 // maxDelay is the longest time in seconds for which a message can be hidden.

@@ -7,6 +7,11 @@
 //
 // [Open] reads the documents. [Folder.Import] makes a request for each container, blob, snapshot, queue, message, table
 // and entity, in the order of their times, and sets the target's clock to that time first, where the target has a
-// clock: [Options.SetTime]. So resources have their own times, and snapshots their own identifiers. Begin with
-// import.go.
+// clock: [Options.SetTime]. So resources have their own times, and snapshots their own identifiers.
+//
+// It does not go by an archive of package accountarchive, which `lazuli import` without --azurite reads: that has what
+// the protocol shows of an account, a resource after another. The order of times across resources would be lost, and
+// so would the names and bounds of blocks, uncommitted blocks, leases, and the properties of the services.
+//
+// Begin with import.go.
 package azurite

@@ -64,7 +64,7 @@ func (i *importer) planContainers() {
 		item := "container " + c.Name
 		created := earliest(first[[2]string{c.Account, c.Name}], c.Properties.LastModified, c.Meta.created())
 		i.plan(created, item, &i.result.Containers, func(ctx context.Context) error {
-			_, err := client.Create(ctx, &container.CreateOptions{Metadata: pointers(c.Metadata), Access: access(c)})
+			_, err := client.Create(ctx, &container.CreateOptions{Metadata: ptr.Values(c.Metadata), Access: access(c)})
 			if bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 				return errExists
 			}
@@ -72,7 +72,7 @@ func (i *importer) planContainers() {
 		})
 		i.plan(c.Properties.LastModified, item, nil, func(ctx context.Context) error {
 			// also for Last-Modified
-			_, err := client.SetMetadata(ctx, &container.SetMetadataOptions{Metadata: pointers(c.Metadata)})
+			_, err := client.SetMetadata(ctx, &container.SetMetadataOptions{Metadata: ptr.Values(c.Metadata)})
 			return err
 		})
 		if len(c.ACL) > 0 {
@@ -170,7 +170,7 @@ func (i *importer) planBlob(client *container.Client, n blobName, list []blobDoc
 				return unreadable{fmt.Errorf("its content was not imported")}
 			}
 			_, err := client.NewBlobClient(n.name).CreateSnapshot(ctx,
-				&blob.CreateSnapshotOptions{Metadata: pointers(b.Metadata)})
+				&blob.CreateSnapshotOptions{Metadata: ptr.Values(b.Metadata)})
 			return err
 		})
 	}
@@ -184,7 +184,7 @@ func (i *importer) write(ctx context.Context, client *container.Client, b blobDo
 		BlobContentEncoding: ptr.Text(p.ContentEncoding),
 		BlobContentLanguage: ptr.Text(p.ContentLanguage), BlobContentDisposition: ptr.Text(p.ContentDisposition),
 		BlobCacheControl: ptr.Text(p.CacheControl), BlobContentMD5: p.ContentMD5}
-	metadata, tags := pointers(b.Metadata), map[string]string{}
+	metadata, tags := ptr.Values(b.Metadata), map[string]string{}
 	for _, t := range b.Tags.Set {
 		tags[t.Key] = t.Value
 	}
@@ -343,12 +343,4 @@ func (i *importer) planLeases() {
 			return err
 		})
 	}
-}
-
-func pointers(m map[string]string) map[string]*string {
-	out := make(map[string]*string, len(m))
-	for k, v := range m {
-		out[k] = &v
-	}
-	return out
 }

@@ -53,7 +53,7 @@ func (i *importer) planQueues() {
 		client, item := a.Queues.NewQueueClient(q.Name), "queue "+q.Name
 		created := earliest(q.Meta.created(), first[[2]string{q.Account, q.Name}])
 		i.plan(created, item, &i.result.Queues, func(ctx context.Context) error {
-			_, err := client.Create(ctx, &azqueue.CreateOptions{Metadata: pointers(q.Metadata)})
+			_, err := client.Create(ctx, &azqueue.CreateOptions{Metadata: ptr.Values(q.Metadata)})
 			if queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
 				return errExists
 			}

@@ -24,6 +24,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchserver"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/eventual"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/large"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
@@ -119,7 +122,7 @@ var variants = map[string]func(v *variantRole) workers.QueueHandler{
 // variantRole is an archive role without the real one's care.
 type variantRole struct {
 	storage *workers.Storage
-	s       WorkerSettings
+	s       rig.WorkerSettings
 	forget  string
 	done    sync.Map // entities by their message's body
 }
@@ -138,7 +141,7 @@ func (v *variantRole) steps(list ...any) workers.QueueHandler {
 			return err
 		}
 		got, err := v.storage.Tables.NewClient(v.s.Current).GetEntity(ctx, k.PartitionKey, k.RowKey, nil)
-		if notFound(err) {
+		if rig.NotFound(err) {
 			return nil
 		}
 		if err != nil {
@@ -177,7 +180,7 @@ func (v *variantRole) copy(ctx context.Context, _ archive.Key, entity []byte) er
 
 func (v *variantRole) delete(ctx context.Context, k archive.Key, _ []byte) error {
 	_, err := v.storage.Tables.NewClient(v.s.Current).DeleteEntity(ctx, k.PartitionKey, k.RowKey, nil)
-	if notFound(err) {
+	if rig.NotFound(err) {
 		return nil
 	}
 	return err
@@ -190,7 +193,7 @@ func (v *variantRole) acknowledge(ctx context.Context, m workers.QueueMessage) e
 
 // runVariant is the worker process.
 func runVariant(variant string) error {
-	var s WorkerSettings
+	var s rig.WorkerSettings
 	if err := json.Unmarshal([]byte(os.Getenv("LAZULI_DEMO_TEST_SETTINGS")), &s); err != nil {
 		return err
 	}
@@ -234,8 +237,8 @@ func runVariant(variant string) error {
 	return app.Run(ctx)
 }
 
-func variantWorker(variant string) func(WorkerSettings) *exec.Cmd {
-	return func(s WorkerSettings) *exec.Cmd {
+func variantWorker(variant string) func(rig.WorkerSettings) *exec.Cmd {
+	return func(s rig.WorkerSettings) *exec.Cmd {
 		settings, err := json.Marshal(s)
 		if err != nil {
 			panic(err)
@@ -249,12 +252,12 @@ func variantWorker(variant string) func(WorkerSettings) *exec.Cmd {
 // patience is far beyond what a round takes, on any machine.
 const patience = 4 * time.Minute
 
-// stuckAfter is the patience with workers whose work never ends.
+// StuckAfter is the patience with workers whose work never ends.
 const stuckAfter = 5 * time.Second
 
-func newConfig(a *testaccount.Account, variant string) Config {
-	return Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Records: 600, Seed: 1,
-		Patience: patience}
+func newConfig(a *testaccount.Account, variant string) rig.Config {
+	return rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Seed: 1,
+		Records: check.Size(240, 600), Patience: patience}
 }
 
 func TestArchive(t *testing.T) {
@@ -263,15 +266,16 @@ func TestArchive(t *testing.T) {
 	c := newConfig(a, "correct")
 	var progress bytes.Buffer
 	c.Progress = &progress
-	report, err := Archive(t.Context(), c)
+	report, err := eventual.Run(t.Context(), c)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &progress)
 	}
-	if report.Records != 600 || report.Old == 0 || report.Archived != report.Old || report.Current != 600-report.Old {
+	if report.Records != c.Records || report.Old == 0 || report.Archived != report.Old ||
+		report.Current != c.Records-report.Old {
 		t.Errorf("report %+v", report)
 	}
-	if len(report.Rows) != len(Points()) {
-		t.Errorf("%d rounds, want one for each of %v", len(report.Rows), Points())
+	if len(report.Rows) != len(eventual.Points()) {
+		t.Errorf("%d rounds, want one for each of %v", len(report.Rows), eventual.Points())
 	}
 	caught := 0
 	for _, row := range report.Rows {
@@ -336,7 +340,7 @@ func TestArchivePairs(t *testing.T) {
 	c := newConfig(a, "correct")
 	c.Pairs = true
 	c.Points = []string{"archive/after-copy", "archive/after-delete"}
-	report, err := Archive(t.Context(), c)
+	report, err := eventual.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,16 +362,16 @@ func TestWrongWorkersAreCaught(t *testing.T) {
 		"eventual-transaction/no-message":   {[]string{"archive/before-copy"}, "still in Current"},
 		"property forgotten":                {[]string{"archive/after-copy"}, "records changed"},
 		"type forgotten":                    {[]string{"archive/after-copy"}, "records changed"},
-		"takes back":                        {[]string{Frozen}, "in both tables"},
+		"takes back":                        {[]string{rig.Frozen}, "in both tables"},
 		"poisons at once":                   {[]string{"workers/before-delete-message"}, "poison queue"},
 	} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
 			config := newConfig(a, variant)
-			config.Points, config.plain = c.points, true // A second delivery could repair the effect of the first one.
-			report, err := Archive(t.Context(), config)
-			if !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), c.says) {
-				t.Fatalf("got %v, want %v saying %q", err, ErrInvariant, c.says)
+			config.Points, config.Plain = c.points, true // A second delivery could repair the effect of the first one.
+			report, err := eventual.Run(t.Context(), config)
+			if !errors.Is(err, rig.ErrInvariant) || !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Fatalf("got %v, want %v saying %q", err, rig.ErrInvariant, c.says)
 			}
 			var table bytes.Buffer
 			if err := report.WriteTable(&table); err != nil || !strings.Contains(table.String(), "NOT every invariant holds") {
@@ -382,23 +386,23 @@ func TestWorkerThatIsNotKilled(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
 	for name, c := range map[string]struct {
-		worker   func(WorkerSettings) *exec.Cmd
+		worker   func(rig.WorkerSettings) *exec.Cmd
 		patience time.Duration
 		says     string
 	}{
-		"ends by itself": {func(WorkerSettings) *exec.Cmd { return exec.Command("sh", "-c", "echo bye; exit 3") }, patience,
-			"without SIGKILL: exit status 3\nbye"},
-		"idles": {func(WorkerSettings) *exec.Cmd { return exec.Command("sleep", "600") }, time.Second,
+		"ends by itself": {func(rig.WorkerSettings) *exec.Cmd { return exec.Command("sh", "-c", "echo bye; exit 3") },
+			patience, "without SIGKILL: exit status 3\nbye"},
+		"idles": {func(rig.WorkerSettings) *exec.Cmd { return exec.Command("sleep", "600") }, time.Second,
 			"was not killed at its fault point"},
-		"does not exist": {func(WorkerSettings) *exec.Cmd { return exec.Command("/no/such/worker") }, patience,
+		"does not exist": {func(rig.WorkerSettings) *exec.Cmd { return exec.Command("/no/such/worker") }, patience,
 			"start the worker"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := newConfig(a, "")
 			config.Worker, config.Patience, config.Records = c.worker, c.patience, 100
-			_, err := Archive(t.Context(), config)
-			if err == nil || errors.Is(err, ErrInvariant) || !strings.Contains(err.Error(), c.says) {
+			_, err := eventual.Run(t.Context(), config)
+			if err == nil || errors.Is(err, rig.ErrInvariant) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want an error saying %q", err, c.says)
 			}
 		})
@@ -409,14 +413,14 @@ func TestWorkerThatIsNotKilled(t *testing.T) {
 // again.
 func TestMissedPoint(t *testing.T) {
 	t.Parallel()
-	for name, demonstrate := range map[string]func(context.Context, Config) (*Report,
-		error){"archive/after-delete": Archive, "large-entity/after-reserve": LargeEntity} {
+	for name, demonstrate := range map[string]func(context.Context, rig.Config) (*rig.Report,
+		error){"archive/after-delete": eventual.Run, "large-entity/after-reserve": large.Run} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newConfig(testaccount.Open(t),
 				map[bool]string{true: "correct", false: "large-entity"}[strings.HasPrefix(name, "archive")])
 			right, missed := c.Worker, false
-			c.Worker = func(s WorkerSettings) *exec.Cmd {
+			c.Worker = func(s rig.WorkerSettings) *exec.Cmd {
 				if !missed {
 					missed, s.Fault = true, ""
 				}
@@ -438,8 +442,8 @@ func TestMissedPoint(t *testing.T) {
 }
 
 func TestUnknownPoint(t *testing.T) {
-	_, err := Archive(t.Context(),
-		Config{ConnectionString: "UseDevelopmentStorage=true", Points: []string{"archive/after-lunch"}})
+	_, err := eventual.Run(t.Context(),
+		rig.Config{ConnectionString: "UseDevelopmentStorage=true", Points: []string{"archive/after-lunch"}})
 	if err == nil || !strings.Contains(err.Error(), "archive/after-copy") {
 		t.Errorf("got %v, want an error that lists the points", err)
 	}
@@ -448,14 +452,15 @@ func TestUnknownPoint(t *testing.T) {
 // The same seed makes the same rounds, another one others.
 func TestSeed(t *testing.T) {
 	plan := func(seed uint64) []string {
-		r := &run{Config: Config{Points: Points()}, pattern: &archivePattern{}, random: newRandom(seed)}
+		r := &rig.Run{Config: rig.Config{Points: eventual.Points()}, Pattern: &eventual.Pattern{},
+			Random: rig.NewRandom(seed)}
 		for i := range 1000 {
-			r.work = append(r.work, entityKey{"p", fmt.Sprint(i)})
+			r.Work = append(r.Work, rig.Key{Partition: "p", Row: fmt.Sprint(i)})
 		}
-		r.shuffle()
+		r.Shuffle()
 		var texts []string
-		for _, round := range r.plan() {
-			texts = append(texts, fmt.Sprint(round.keys[:5], round))
+		for _, round := range r.Plan() {
+			texts = append(texts, fmt.Sprint(round.Keys[:5], round))
 		}
 		return texts
 	}
@@ -464,24 +469,5 @@ func TestSeed(t *testing.T) {
 	}
 	if slices.Equal(plan(7), plan(8)) {
 		t.Error("another seed gives the same rounds")
-	}
-}
-
-func TestCensus(t *testing.T) {
-	k := func(row string) entityKey { return entityKey{"p", row} }
-	loaded := contents{k("kept"): "1", k("moved"): "2", k("both"): "3", k("lost"): "4", k("changed"): "5"}
-	current := contents{k("kept"): "1", k("both"): "3", k("stranger"): "9"}
-	archived := contents{k("moved"): "2", k("both"): "3", k("changed"): "6"}
-	got := take(loaded, current, archived)
-	slices.SortFunc(got.Moved, func(a, b entityKey) int { return strings.Compare(a.row, b.row) })
-	want := census{
-		Moved: []entityKey{k("changed"), k("moved")}, Kept: []entityKey{k("kept")}, Both: []entityKey{k("both")},
-		Lost: []entityKey{k("lost")}, Changed: []entityKey{k("changed")},
-	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(entityKey{})); diff != "" {
-		t.Errorf("census want(-) got(+):\n%s", diff)
-	}
-	if got := strangers(loaded, current); !slices.Equal(got, []entityKey{k("stranger")}) {
-		t.Errorf("strangers %v", got)
 	}
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/large"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/logdata"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -19,17 +22,17 @@ import (
 )
 
 // otherVariants are the workers of the large-entity and log-storage roles. All but two are wrong, each in its own way.
-var otherVariants = map[string]variantRun{}
+var otherVariants = map[string]rig.VariantRun{}
 
 func init() {
-	maps.Copy(otherVariants, map[string]variantRun{
-		"large-entity": func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
-			return RunLargeEntityWorker(ctx, storage, app, s)
+	maps.Copy(otherVariants, map[string]rig.VariantRun{
+		"large-entity": func(ctx context.Context, storage *workers.Storage, app *workers.App, s rig.WorkerSettings) error {
+			return large.RunWorker(ctx, storage, app, s)
 		},
-		"large-entity: no condition": naiveLarge(func(ctx context.Context, w *naiveStore, c command) error {
-			return w.steps(ctx, c, w.blobs, w.entity)
+		"large-entity: no condition": large.Naive(func(ctx context.Context, w *large.NaiveStore, c large.Command) error {
+			return w.Steps(ctx, c, w.Blobs, w.Entity)
 		}, true),
-		"log-storage": func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
+		"log-storage": func(ctx context.Context, storage *workers.Storage, app *workers.App, s rig.WorkerSettings) error {
 			w, err := logstore.NewWriter(storage, s.Container, logstore.WithFlushEvery(50*time.Millisecond))
 			if err != nil {
 				return err
@@ -37,9 +40,9 @@ func init() {
 			logstore.Register(app, "log-storage", w, s.Options()...)
 			return errors.Join(app.Run(ctx), w.Close(context.Background()))
 		},
-		"log-storage: untrue metadata": naiveLog(
-			func(ctx context.Context, w *naiveWriter, m workers.QueueMessage, r logstore.Record) error {
-				return w.write(ctx, r, uuid.NewString(), r.Time.Add(-24*time.Hour))
+		"log-storage: untrue metadata": logdata.Naive(
+			func(ctx context.Context, w *logdata.NaiveWriter, m workers.QueueMessage, r logstore.Record) error {
+				return w.Write(ctx, r, uuid.NewString(), r.Time.Add(-24*time.Hour))
 			}),
 	})
 }
@@ -61,13 +64,14 @@ func seed(t *testing.T) uint64 {
 func TestLargeEntity(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("large-entity"), Records: check.Size(100, 300),
-		Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
-	report, err := LargeEntity(t.Context(), c)
+	c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("large-entity"),
+		Records: check.Size(100, 300),
+		Pairs:   true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
+	report, err := large.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != len(LargeEntityPoints())+sample() {
+	if len(report.Rows) != len(large.Points())+sample() {
 		t.Errorf("%d rounds", len(report.Rows))
 	}
 	orphaned := 0
@@ -85,13 +89,14 @@ func TestLogStorage(t *testing.T) {
 	t.Parallel()
 	records := check.Size(200, 600)
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("log-storage"), Records: records, Pairs: true,
+	c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("log-storage"), Records: records,
+		Pairs:       true,
 		SamplePairs: sample(), Seed: seed(t), Patience: patience}
-	report, err := LogStorage(t.Context(), c)
+	report, err := logdata.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != len(LogStoragePoints())+sample() || report.Records != records {
+	if len(report.Rows) != len(logdata.Points())+sample() || report.Records != records {
 		t.Errorf("%d rounds, %d records", len(report.Rows), report.Records)
 	}
 }
@@ -103,7 +108,7 @@ func TestOtherWrongWorkersAreCaught(t *testing.T) {
 	for variant, c := range map[string]struct{ point, says string }{
 		"large-entities/entity-first":        {"large-entity/before-blob", "lost at that moment"},
 		"large-entities/blobs-deleted-first": {"large-entity/after-remove-blob", "lost at that moment"},
-		"large-entity: no condition":         {Frozen, "orphans are left"},
+		"large-entity: no condition":         {rig.Frozen, "orphans are left"},
 		"large-entities/no-sweep":            {"large-entity/after-blob", "orphans are left"},
 		"log-data/message-deleted-first":     {"log-storage/before-write", "lines are lost"},
 		"log-data/new-id":                    {"log-storage/after-write", "shown twice"},
@@ -112,17 +117,18 @@ func TestOtherWrongWorkersAreCaught(t *testing.T) {
 	} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point},
-				Records: 90, Seed: 1, Patience: patience, plain: true}
+			config := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point},
+				Records: 90, Seed: 1, Patience: patience, Plain: true}
 			if c.says == "orphans are left" { // For good: however long one waits.
-				config.stuckAfter = stuckAfter
+				config.StuckAfter = stuckAfter
 			}
-			run := LargeEntity
+			run := large.Run
 			if strings.HasPrefix(variant, "log-") {
-				run = LogStorage
+				run = logdata.Run
 			}
-			if _, err := run(t.Context(), config); !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), c.says) {
-				t.Fatalf("got %v, want %v saying %q", err, ErrInvariant, c.says)
+			if _, err := run(t.Context(), config); !errors.Is(err, rig.ErrInvariant) ||
+				!strings.Contains(fmt.Sprint(err), c.says) {
+				t.Fatalf("got %v, want %v saying %q", err, rig.ErrInvariant, c.says)
 			}
 		})
 	}

@@ -8,31 +8,33 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/design"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 )
 
 // The workers of the designs. All but the first are wrong, each in its own way.
 func init() {
-	otherVariants["design"] = RunDesignWorker
-	otherVariants["design: last step forgotten"] = naiveDesign(
-		func(ctx context.Context, d *Design, t *designTables, i designItem) error {
-			list := d.change(i)
-			return d.steps(ctx, t, list[:max(1, len(list)-1)])
+	otherVariants["design"] = design.RunWorker
+	otherVariants["design: last step forgotten"] = design.Naive(
+		func(ctx context.Context, d *design.Design, t *design.Tables, i design.Item) error {
+			list := d.Change(i)
+			return d.Steps(ctx, t, list[:max(1, len(list)-1)])
 		})
 }
 
 // Of every design, the changes of all items are done by workers that are killed at each of its steps in turn.
 func TestDesigns(t *testing.T) {
 	t.Parallel()
-	for i := range Designs {
-		d := &Designs[i]
+	for i := range design.Designs {
+		d := &design.Designs[i]
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			points := (&designPattern{Design: d}).own()
-			if canFreeze {
-				points = append(points, Frozen)
+			points := (&design.Pattern{Design: d}).Own()
+			if rig.CanFreeze {
+				points = append(points, rig.Frozen)
 			}
-			c := Config{ConnectionString: testaccount.Open(t).ConnectionString, Worker: variantWorker("design"),
+			c := rig.Config{ConnectionString: testaccount.Open(t).ConnectionString, Worker: variantWorker("design"),
 				Points: points, Records: 24 * len(points), Seed: seed(t), Patience: patience}
 			report, err := d.Demonstrate(t.Context(), c)
 			if err != nil {
@@ -67,12 +69,12 @@ func TestWrongDesignWorkersAreCaught(t *testing.T) {
 	} {
 		t.Run(c.variant+" of "+c.design, func(t *testing.T) {
 			t.Parallel()
-			d := &Designs[slices.IndexFunc(Designs, func(d Design) bool { return d.Name == c.design })]
-			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(c.variant),
-				Points: []string{d.Name + "/" + c.point}, Records: 36, Seed: 1, Patience: patience, plain: true}
-			if _, err := d.Demonstrate(t.Context(), config); !errors.Is(err, ErrInvariant) ||
+			d := &design.Designs[slices.IndexFunc(design.Designs, func(d design.Design) bool { return d.Name == c.design })]
+			config := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker(c.variant),
+				Points: []string{d.Name + "/" + c.point}, Records: 36, Seed: 1, Patience: patience, Plain: true}
+			if _, err := d.Demonstrate(t.Context(), config); !errors.Is(err, rig.ErrInvariant) ||
 				!strings.Contains(fmt.Sprint(err), c.want) {
-				t.Fatalf("got %v, want %v saying %q", err, ErrInvariant, c.want)
+				t.Fatalf("got %v, want %v saying %q", err, rig.ErrInvariant, c.want)
 			}
 		})
 	}

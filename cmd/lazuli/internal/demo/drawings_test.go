@@ -6,23 +6,34 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/design"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/eventual"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/index"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lake"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/large"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lesson"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/logdata"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/orders"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/outbox"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/search"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/story"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
 var update = flag.Bool("update", false, "write the drawings of docs/images/patterns from runs")
 
 // drawings tell the stories of the demonstrations, with the variant of their workers.
-func drawings() map[string]func(context.Context, Config) (*Story, error) {
-	list := map[string]func(context.Context, Config) (*Story, error){}
-	add := func(name, variant string, demonstrate func(context.Context, Config) (*Report, error)) {
-		list[name] = func(ctx context.Context, c Config) (*Story, error) {
+func drawings() map[string]func(context.Context, rig.Config) (*story.Story, error) {
+	list := map[string]func(context.Context, rig.Config) (*story.Story, error){}
+	add := func(name, variant string, demonstrate func(context.Context, rig.Config) (*rig.Report, error)) {
+		list[name] = func(ctx context.Context, c rig.Config) (*story.Story, error) {
 			c.Worker = variantWorker(variant)
 			report, err := demonstrate(ctx, c)
 			if err != nil {
@@ -31,23 +42,23 @@ func drawings() map[string]func(context.Context, Config) (*Story, error) {
 			return report.Story, nil
 		}
 	}
-	add("inter-partition-index", "table-index", Index)
-	add("eventual-transaction", "correct", Archive)
-	add("index-entities", "table-index", IndexEntities)
-	add("large-entities", "large-entity", LargeEntity)
-	add("log-data", "log-storage", LogStorage)
-	add("materialised-view", "table-index", View)
-	add("outbox", "outbox", Outbox)
-	add("jobs", "jobs", Jobs)
-	add("search", "search", Search)
-	add("lake", "lake", Lake)
-	for i := range Designs {
-		add(Designs[i].Name, "design", Designs[i].Demonstrate)
+	add("inter-partition-index", "table-index", index.RunCopies)
+	add("eventual-transaction", "correct", eventual.Run)
+	add("index-entities", "table-index", index.RunLists)
+	add("large-entities", "large-entity", large.Run)
+	add("log-data", "log-storage", logdata.Run)
+	add("materialised-view", "table-index", index.RunCounts)
+	add("outbox", "outbox", outbox.Run)
+	add("jobs", "jobs", outbox.RunJobs)
+	add("search", "search", search.Run)
+	add("lake", "lake", lake.Run)
+	for i := range design.Designs {
+		add(design.Designs[i].Name, "design", design.Designs[i].Demonstrate)
 	}
-	list["saga"] = func(ctx context.Context, c Config) (*Story, error) {
+	list["saga"] = func(ctx context.Context, c rig.Config) (*story.Story, error) {
 		// The third order is refused.
-		report, err := Saga(ctx, SagaConfig{ConnectionString: c.ConnectionString, Worker: sagaVariantWorker(false),
-			Orders: 3, Story: 3, Seed: c.Seed, Patience: c.Patience, Step: c.Step, visibility: 20 * time.Second})
+		report, err := orders.Run(ctx, orders.Config{ConnectionString: c.ConnectionString, Worker: sagaVariantWorker(false),
+			Orders: 3, Story: 3, Seed: c.Seed, Patience: c.Patience, Step: c.Step, Visibility: 20 * time.Second})
 		if err != nil {
 			return nil, err
 		}
@@ -74,8 +85,8 @@ func TestDrawings(t *testing.T) {
 			options := []lazulitest.Option{lazulitest.WithClock(func() time.Time {
 				return began.Add(time.Since(began) + time.Duration(jump.Load()))
 			})}
-			c := Config{Seed: 1, Patience: patience}
-			c.Story, c.Records, c.Lease = 1, mistakeItems, 20*time.Second
+			c := rig.Config{Seed: 1, Patience: patience}
+			c.Story, c.Records, c.Lease = 1, lesson.MistakeItems, 20*time.Second
 			switch name {
 			case "large-entities":
 				c.Story = 4 // The first one has two blobs, which are written at the same time.
@@ -106,37 +117,5 @@ func TestDrawings(t *testing.T) {
 				t.Errorf("the drawing is not current: go test ./cmd/lazuli/internal/demo -run TestDrawings -update\n%s", diff)
 			}
 		})
-	}
-}
-
-// Requests that are under way at the same time are in one order, whichever of them came first.
-func TestByCause(t *testing.T) {
-	t.Parallel()
-	event := func(from, to, text, cause, message string) Event {
-		return Event{From: from, To: to, Text: text, cause: cause, message: message}
-	}
-	put := event(storyProgram, "queue", "puts a message", "", "")
-	kill := Event{From: "worker 1", Text: "is KILLED", Kill: true}
-	first := event("worker 1", "queue", receivesText, "a", "a")
-	a := []Event{event("worker 2", "queue", receivesText, "a", "a"),
-		event("worker 2", "other", "puts a message", "a", "b"),
-		event("worker 2", "queue", deletesText, "a", "a")}
-	b := []Event{event("worker 2", "other", receivesText, "b", "b"), event("worker 2", "table", "writes", "b", ""),
-		event("worker 2", "table", "writes", "b", ""), event("worker 2", "other", deletesText, "b", "b")}
-	sweep := event("worker 2", "table", "deletes", "", "")
-	want := "a a a b b b  "
-	for _, events := range [][]Event{
-		slices.Concat([]Event{put, first, kill}, a, b, []Event{sweep}),
-		{put, first, kill, sweep, a[0], a[1], b[0], b[1], a[2], b[2], b[3]},
-		{put, first, kill, a[0], a[1], b[0], sweep, b[1], b[2], b[3], a[2]},
-	} {
-		s := Story{Events: events}
-		got := ""
-		for _, e := range s.byCause()[3:] {
-			got += e.cause + " "
-		}
-		if got != want || s.byCause()[4].message != "b" || s.byCause()[7].Times != 1 {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }

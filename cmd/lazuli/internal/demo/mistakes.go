@@ -1,168 +1,43 @@
 package demo
 
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/design"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/eventual"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/index"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lake"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/large"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/logdata"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/orders"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/outbox"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/search"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
 // mistakes are those of all demonstrations. A step that the pattern has too is where its worker is killed after them.
-var mistakes = []Mistake{
-	{Demonstration: "eventual-transaction", Name: "delete-first",
-		Does:  "deletes the entity from Current, then writes it to Archive",
-		Point: "archive/after-delete", Shows: damageLost, run: naiveArchive(deleteFirst),
-		Why: "the message comes again, finds nothing in Current, and counts as done: the copy is never written"},
-	{Demonstration: "eventual-transaction", Name: "no-message",
-		Does:  "deletes the message when it has received it, then copies and deletes",
-		Point: "archive/after-copy", Shows: damageDoubled, from: damageHalf, says: "in both tables",
-		run: naiveArchive(moveWithoutMessage),
-		Why: "nothing reminds of the rest of the work: what was copied stays in both tables, what was not begun stays"},
+var mistakes = slices.Concat(eventual.Mistakes, index.Mistakes, large.Mistakes, logdata.Mistakes,
+	outbox.Mistakes, search.Mistakes, lake.Mistakes, orders.Mistakes, design.Mistakes)
 
-	{Demonstration: "inter-partition-index", Name: "no-message",
-		Does:  "changes the record, deletes the message, then writes the copy",
-		Point: "table-index/before-read", Shows: damageHalf, run: naiveIndex(indexWithoutMessage),
-		Why: "the record has changed, and nothing reminds of its copy: a query by the party gives the old answer"},
-	{Demonstration: "inter-partition-index", Name: "old-entry-left", always: true,
-		Does:  "writes the copy under the new party, and forgets the one under the old party",
-		Point: "table-index/after-put", Shows: damageHalf, run: naiveIndex(oldEntryLeft),
-		Why: "the index has two copies of one record: the target of the state before the change must be written too"},
-
-	{Demonstration: "index-entities", Name: "no-message",
-		Does:  "changes the record, deletes the message, then writes the lists of keys",
-		Point: "table-index/before-read", Shows: damageHalf, run: naiveIndex(indexWithoutMessage),
-		Why: "the record has changed, and nothing reminds of the lists"},
-	{Demonstration: "index-entities", Name: "no-etag",
-		Does:  "reads a list, adds a key, and writes the list without the ETag",
-		Point: "table-index/before-put", Shows: damageHalf, crowd: true,
-		run: naiveIndex(listWithoutCondition),
-		Why: "two workers read the same list, and the second one writes over the key of the first"},
-
-	{Demonstration: "materialised-view", Name: "count-by-adding",
-		Does:  "adds one to the count for each message",
-		Point: "table-index/after-put", Shows: damageHalf, from: damageHalf, says: "the count of their state is wrong",
-		run: naiveIndex(countByAdding),
-		Why: "the message of the killed worker comes again, and is counted again: count the records, not the messages"},
-	{Demonstration: "large-entities", Name: "entity-first",
-		Does:  "writes the entity, then the blobs that it refers to",
-		Point: "large-entity/before-blob", Shows: damageLost, run: naiveLarge(entityFirst, true),
-		Why: "readers find an entity whose blobs do not exist"},
-	{Demonstration: "large-entities", Name: "blobs-deleted-first",
-		Does:  "deletes the blobs, then the entity that refers to them",
-		Point: "large-entity/after-remove-blob", Shows: damageLost, run: naiveLarge(blobsDeletedFirst, true),
-		Why: "readers find an entity whose blobs are gone"},
-	{Demonstration: "large-entities", Name: "no-sweep",
-		Does:  "writes blobs and entity in the right order, and runs no sweeper",
-		Point: "large-entity/after-blob", Shows: damageOrphaned, run: naiveLarge(noSweep, false),
-		Why: "the next attempt writes blobs of its own: nothing refers to those of the killed worker, or deletes them"},
-
-	{Demonstration: "log-data", Name: "message-deleted-first",
-		Does:  "deletes the message, then writes the line",
-		Point: "log-storage/before-write", Shows: damageLost, run: naiveLog(logWithoutMessage),
-		Why: "nothing has the line any more"},
-	{Demonstration: "log-data", Name: "new-id",
-		Does:  "gives the line a new ID each time that it writes it",
-		Point: "log-storage/after-write", Shows: damageDoubled, from: damageHalf,
-		says: "a query shows the line twice", run: naiveLog(logWithNewID),
-		Why: "the message comes again, and a query cannot know that both lines are the same record"},
-	{Demonstration: "log-data", Name: "one-name", always: true,
-		Does:  "writes each line to the same blob of its hour",
-		Point: "log-storage/after-write", Shows: damageLost, run: naiveLog(logUnderOneName),
-		Why: "each write replaces the blob with all lines that it had: a number must be free before it is used"},
-
-	{Demonstration: "outbox", Name: "row-then-message",
-		Does:  "inserts the row, then puts the message",
-		Point: "outbox/after-commit", Shows: damageHalf, run: rowThenMessage,
-		Why: "the attempt after the kill finds the row, and takes the work for done: the message is never put"},
-	{Demonstration: "outbox", Name: "message-then-row",
-		Does:  "puts the message, then inserts the row",
-		Point: "outbox/after-reminder", Shows: damageLost, run: messageThenRow,
-		Why: "the message has arrived, and names a row that was never written"},
-
-	{Demonstration: "jobs", Name: "no-key",
-		Does:  "enqueues a job for each message, without a unique key",
-		Point: "jobs/after-show", Shows: damageDoubled, from: damageHalf,
-		says: "two jobs have run", run: jobsWithoutKey,
-		Why: "the message of the killed worker comes again, and so does its job"},
-
-	{Demonstration: "search", Name: "no-message",
-		Does:  "changes the record, deletes the message, then updates the index",
-		Point: string(pointNaiveChanged), Shows: damageHalf, run: searchWithoutMessage,
-		Why: "the record has changed, and nothing reminds of its document: a search gives the old answer"},
-
-	{Demonstration: "lake", Name: "in-place",
-		Does:  "writes the files of a batch where readers look",
-		Point: "lake-commit/after-file", Shows: damageLost, run: naiveLake(inPlace),
-		Why: "readers see the files that are there so far, and compute with a part of the batch"},
-	{Demonstration: "lake", Name: "file-by-file",
-		Does:  "writes all files below _temporary, then moves them one after the other",
-		Point: "lake-commit/before-job", Shows: damageLost, run: naiveLake(fileByFile),
-		Why: "the next attempt finds the directory, and takes the batch for committed: the rest is never seen"},
-	{Demonstration: "lake", Name: "no-cleaning",
-		Does:  "commits by a rename, and does not delete what attempts have left",
-		Point: "lake-commit/after-file", Shows: damageOrphaned, always: true, run: naiveLake(noCleaning),
-		Why: "the files of the killed attempt stay below _temporary, and are paid for"},
-
-	{Demonstration: "saga", Name: "no-workflow",
-		Does:  "deletes the message, then reserves, charges, writes the receipt, moves the order",
-		Point: string(pointNaiveCharged), Shows: damageHalf, run: naiveOrders(orderWithoutWorkflow),
-		Why: "nothing remembers which steps were done: the customer is charged, and there is no order"},
-	{Demonstration: "saga", Name: "from-the-beginning",
-		Does:  "does all steps again when the message comes again, and the payments have no key",
-		Point: string(pointNaiveCharged), Shows: damageDoubled, from: damageChanged,
-		says: "charged more than once",
-		run:  naiveOrders(orderFromTheBeginning),
-		Why:  "the killed worker had charged, and the next one charges again"},
-	{Demonstration: "saga", Name: "no-compensation", always: true,
-		Does:  "gives up an order that is refused at the last step",
-		Point: string(pointNaiveCharged), Shows: damageHalf, run: naiveOrders(orderWithoutCompensation),
-		Why: "what the steps before the refusal did stays: reserved and charged, without a receipt"},
-
-	inDesign("intra-partition-index", "one-by-one", "copies", damageHalf, oneByOne,
-		"writes the two entities by two requests",
-		"between the two requests a senator is found by the ID, and not by the new name"),
-	inDesign("denormalisation", "one-by-one", "terms", damageHalf, oneByOne,
-		"writes the terms one by one, not in a transaction",
-		"between two requests, readers see two names of one senator"),
-	inDesign("compound-key", "backwards", "term", damageHalf, backwards,
-		"writes the terms before the senator",
-		"between the requests there are terms without a senator"),
-	inDesign("log-tail", "new-key", "entry", damageDoubled, newKey,
-		"takes a new key at each attempt, as a clock gives one",
-		"the message comes again, and its entry is written a second time under another key"),
-	inDesign("high-volume-delete", "one-by-one", "table", damageHalf, oneByOne,
-		"deletes the entries of a year one by one",
-		"while they are deleted, readers see a part of the year, and each entry costs a request"),
-	inDesign("data-series", "replace", "value", damageHalf, replaceAll,
-		"writes a value by replacing the entity",
-		"each value replaces those before it: a series needs a merge"),
-	inDesign("wide-entities", "one-by-one", "parts", damageHalf, oneByOne,
-		"writes the two entities of an item by two requests",
-		"between the two requests readers see one half of the properties in another version than the other"),
-	inDesign("append-anti-pattern", "new-key", "entry", damageDoubled, newKey,
-		"takes a random prefix at each attempt",
-		"the message comes again, and its entry is written a second time in another partition: take a hash"),
-	inDesign("heterogeneous-types", "one-by-one", "family", damageHalf, oneByOne,
-		"writes the state and its senators by three requests",
-		"between the requests readers see a state without its senators, or of two versions"),
-	inDesign("modelling", "backwards", "senator", damageHalf, backwards,
-		"removes the senator from the old state, then writes it to the new one",
-		"between the two requests the senator is in no state"),
-
-	withoutMessage("intra-partition-index", "copies"), withoutMessage("denormalisation", "senator"),
-	withoutMessage("compound-key", "senator"), withoutMessage("log-tail", "entry"),
-	withoutMessage("high-volume-delete", "table"), withoutMessage("data-series", "value"),
-	withoutMessage("wide-entities", "parts"), withoutMessage("append-anti-pattern", "entry"),
-	withoutMessage("heterogeneous-types", "family"), withoutMessage("modelling", "details"),
-}
-
-// inDesign is a mistake in the writes of a design, killed after a step.
-func inDesign(design, name, step, shows string, do designChange, does, why string) Mistake {
-	from, says := damageChanged, "readers see what should never be: a write in part, or out of order"
-	if shows == damageDoubled {
-		from, says = fromSurplus, "two entities for one message"
+// MistakesOf returns the mistakes of a demonstration; none means that it has no naive form.
+func MistakesOf(demonstration string) (list []*rig.Mistake) {
+	for i := range mistakes {
+		if mistakes[i].Demonstration == demonstration {
+			list = append(list, &mistakes[i])
+		}
 	}
-	return Mistake{Demonstration: design, Name: name, Does: does, Why: why, Point: design + "/after-" + step, Shows: shows,
-		from: from, says: says, always: name == "replace", run: naiveDesign(do)}
+	return list
 }
 
-// withoutMessage is the mistake that every design has in common.
-func withoutMessage(design, step string) Mistake {
-	return Mistake{Demonstration: design, Name: "no-message", Point: design + "/before-" + step, Shows: damageUndone,
-		Does: "deletes the message when it has received it, then writes",
-		Why:  "nothing reminds of the work that the killed worker had in its hands",
-		run:  designWithoutMessage}
+// RunNaiveWorker is the worker that makes the mistake of the settings, until ctx is done.
+func RunNaiveWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s rig.WorkerSettings) error {
+	for i := range mistakes {
+		if mistakes[i].ID() == s.Mistake {
+			return mistakes[i].Run(ctx, storage, app, s)
+		}
+	}
+	return fmt.Errorf("there is no mistake %q", s.Mistake)
 }

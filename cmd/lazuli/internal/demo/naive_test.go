@@ -9,6 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/design"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/eventual"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/index"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lake"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/large"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/lesson"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/logdata"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/outbox"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/search"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 )
@@ -19,22 +29,21 @@ func TestLesson(t *testing.T) {
 	t.Parallel()
 	c := newConfig(testaccount.Open(t), "correct")
 	right := c.Worker
-	c.Worker = func(s WorkerSettings) *exec.Cmd {
+	c.Worker = func(s rig.WorkerSettings) *exec.Cmd {
 		if s.Mistake != "" {
 			return variantWorker(s.Mistake)(s)
 		}
 		return right(s)
 	}
-	c.Points, c.Records = []string{"archive/after-delete"}, mistakeItems
+	c.Points, c.Records = []string{"archive/after-delete"}, lesson.MistakeItems
 	m := MistakesOf("eventual-transaction")[0]
-	l, err := Teach(t.Context(), c, []*Mistake{m}, func(ctx context.Context, c Config) (PatternReport, error) {
-		return Archive(ctx, c)
-	})
+	run := func(ctx context.Context, c rig.Config) (lesson.PatternReport, error) { return eventual.Run(ctx, c) }
+	l, err := lesson.Teach(t.Context(), c, []*rig.Mistake{m}, run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	items, damaged := l.Pattern.counts()
-	if d := l.Mistakes[0].Damage; len(d) != 2 || !d[0].AtKill || d[1].What != damageLost || d[1].N == 0 ||
+	items, damaged := l.Pattern.Counts()
+	if d := l.Mistakes[0].Damage; len(d) != 2 || !d[0].AtKill || d[1].What != rig.DamageLost || d[1].N == 0 ||
 		d[1].Example == "" || items == 0 || damaged != 0 {
 		t.Errorf("%+v; with the pattern %d of %d are damaged", l.Mistakes[0], damaged, items)
 	}
@@ -56,20 +65,21 @@ func TestLesson(t *testing.T) {
 
 // A mistake without damage, or without work, fails the lesson; without a kill it need not show any.
 func TestLessonFails(t *testing.T) {
-	none := MistakeResult{Mistake: &mistakes[0], Items: 5}
-	always := MistakeResult{Mistake: &Mistake{Name: "always", Shows: damageLost, always: true}, Items: 5}
+	none := lesson.MistakeResult{Mistake: &mistakes[0], Items: 5}
+	always := lesson.MistakeResult{Mistake: &rig.Mistake{Name: "always", Shows: rig.DamageLost, Always: true}, Items: 5}
 	for name, c := range map[string]struct {
-		lesson Lesson
+		lesson lesson.Lesson
 		says   string
 	}{
-		"no damage":             {Lesson{Mistakes: []MistakeResult{none}}, "did no damage"},
-		"no work":               {Lesson{Mistakes: []MistakeResult{{Mistake: &mistakes[0]}}}, "no work"},
-		"no kill":               {Lesson{Mistakes: []MistakeResult{none}, withoutFaults: true}, ""},
-		"no kill, but it shows": {Lesson{Mistakes: []MistakeResult{always}, withoutFaults: true}, "did no damage"},
+		"no damage": {lesson.Lesson{Mistakes: []lesson.MistakeResult{none}}, "did no damage"},
+		"no work":   {lesson.Lesson{Mistakes: []lesson.MistakeResult{{Mistake: &mistakes[0]}}}, "no work"},
+		"no kill":   {lesson.Lesson{Mistakes: []lesson.MistakeResult{none}, WithoutFaults: true}, ""},
+		"no kill, but it shows": {lesson.Lesson{Mistakes: []lesson.MistakeResult{always}, WithoutFaults: true},
+			"did no damage"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.lesson.Err()
-			if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, ErrLesson) ||
+			if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, lesson.ErrLesson) ||
 				!strings.Contains(err.Error(), c.says)) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
@@ -85,7 +95,7 @@ func TestMistakes(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, m := range mistakes {
-		if m.Does == "" || m.Why == "" || m.Shows == "" || m.run == nil || seen[m.ID()] {
+		if m.Does == "" || m.Why == "" || m.Shows == "" || m.Run == nil || seen[m.ID()] {
 			t.Errorf("%s is not complete, or there twice", m.ID())
 		}
 		seen[m.ID()] = true
@@ -97,18 +107,19 @@ func TestMistakes(t *testing.T) {
 
 // No table has a line of 100 characters, whatever the numbers and steps are.
 func TestReportIsNarrow(t *testing.T) {
-	all := map[string]pattern{"archive": &archivePattern{}, "large": &largePattern{}, "log": &logPattern{},
-		"outbox": &outboxPattern{}, "jobs": &jobsPattern{}, "search": &searchPattern{}, "lake": &lakePattern{},
-		"copies": &indexPattern{kindOfIndex: IndexCopies}, "lists": &indexPattern{kindOfIndex: IndexLists}}
-	for i := range Designs {
-		all[Designs[i].Name] = &designPattern{Design: &Designs[i]}
+	all := map[string]rig.Pattern{"archive": &eventual.Pattern{}, "large": &large.Pattern{}, "log": &logdata.Pattern{},
+		"outbox": &outbox.Pattern{}, "jobs": &outbox.JobsPattern{}, "search": &search.Pattern{}, "lake": &lake.Pattern{},
+		"copies": &index.Pattern{KindOfIndex: index.Copies}, "lists": &index.Pattern{KindOfIndex: index.Lists}}
+	for i := range design.Designs {
+		all[design.Designs[i].Name] = &design.Pattern{Design: &design.Designs[i]}
 	}
 	for name, p := range all {
-		r := &Report{Took: 1, words: p.words()}
-		for _, point := range pointsOf(p) {
-			r.Rows = append(r.Rows, Row{Point: point, Records: 1000, Messages: 1000, OK: 1000, settled: true,
-				Recovered: 10 * time.Second, kills: []kill{{point, 1000}, {point, 1000}},
-				Crashes: []Crash{{1000, 1000, 1000, 1000, 1000, 1000}, {1000, 1000, 1000, 1000, 1000, 1000}}})
+		r := &rig.Report{Took: 1, Words: p.Words()}
+		for _, point := range rig.PointsOf(p) {
+			r.Rows = append(r.Rows, rig.Row{Point: point, Records: 1000, Messages: 1000, OK: 1000, Settled: true,
+				Recovered: 10 * time.Second, Kills: []rig.Kill{{Point: point, Hit: 1000}, {Point: point, Hit: 1000}},
+				Crashes: []rig.Crash{{Moved: 1000, Kept: 1000, Both: 1000, Lost: 1000, Orphaned: 1000, Messages: 1000},
+					{Moved: 1000, Kept: 1000, Both: 1000, Lost: 1000, Orphaned: 1000, Messages: 1000}}})
 		}
 		var table strings.Builder
 		if err := r.WriteTable(&table); err != nil {

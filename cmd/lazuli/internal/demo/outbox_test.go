@@ -4,20 +4,22 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/outbox"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 )
 
 func init() {
-	otherVariants["outbox"] = RunOutboxWorker
+	otherVariants["outbox"] = outbox.RunWorker
 }
 
 // Workers are killed at every step, and frozen: each row has its message in the end.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
-	c := Config{ConnectionString: testaccount.Open(t).ConnectionString, Worker: variantWorker("outbox"),
+	c := rig.Config{ConnectionString: testaccount.Open(t).ConnectionString, Worker: variantWorker("outbox"),
 		Records: check.Size(70, 180), Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
-	report, err := Outbox(t.Context(), c)
+	report, err := outbox.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +36,11 @@ func TestOutbox(t *testing.T) {
 
 func TestWrongOutboxIsCaught(t *testing.T) {
 	t.Parallel()
-	c := Config{ConnectionString: testaccount.Open(t).ConnectionString, Worker: variantWorker("outbox/row-then-message"),
-		Points: []string{"outbox/after-commit"}, Records: 60, Seed: 1, Patience: patience, stuckAfter: stuckAfter,
-		plain: true}
-	if _, err := Outbox(t.Context(), c); !errors.Is(err, ErrInvariant) {
-		t.Fatalf("got %v, want %v", err, ErrInvariant)
+	c := rig.Config{ConnectionString: testaccount.Open(t).ConnectionString,
+		Worker: variantWorker("outbox/row-then-message"),
+		Points: []string{"outbox/after-commit"}, Records: 60, Seed: 1, Patience: patience, StuckAfter: stuckAfter,
+		Plain: true}
+	if _, err := outbox.Run(t.Context(), c); !errors.Is(err, rig.ErrInvariant) {
+		t.Fatalf("got %v, want %v", err, rig.ErrInvariant)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/orders"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -26,7 +28,7 @@ const sagaEnv = "LAZULI_DEMO_TEST_SAGA"
 // sagaVariant is a worker that does what the saga should, or, if Forgets is set, one whose compensation does not
 // happen.
 type sagaVariant struct {
-	SagaSettings
+	orders.Settings
 	Forgets bool
 }
 
@@ -51,11 +53,11 @@ func runSagaVariant(text string) int {
 		defer stop()
 		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 		if !v.Forgets {
-			return RunSagaWorker(ctx, storage, log, v.SagaSettings)
+			return orders.RunWorker(ctx, storage, log, v.Settings)
 		}
 		app := workers.New(workers.Config{Storage: storage, Logger: log,
 			Durable: durable.NewEngine(durable.Options{Hub: v.Hub, Visibility: v.Visibility})})
-		sagaOf(storage, v.SagaSettings).Register(app)
+		orders.Of(storage, v.Settings).Register(app)
 		app.Use(workers.MiddlewareFunc(func(next workers.Handler) workers.Handler {
 			return func(ctx context.Context, mc *workers.MiddlewareContext) error {
 				if mc.FunctionName == "release" {
@@ -73,14 +75,14 @@ func runSagaVariant(text string) int {
 	return 0
 }
 
-func sagaConfig(t *testing.T, forgets bool, points ...string) SagaConfig {
+func sagaConfig(t *testing.T, forgets bool, points ...string) orders.Config {
 	t.Helper()
-	return SagaConfig{ConnectionString: lazulitest.Start(t).ConnectionString(), Points: points, Seed: 1,
+	return orders.Config{ConnectionString: lazulitest.Start(t).ConnectionString(), Points: points, Seed: 1,
 		Patience: 5 * time.Minute, Worker: sagaVariantWorker(forgets)}
 }
 
-func sagaVariantWorker(forgets bool) func(SagaSettings) *exec.Cmd {
-	return func(s SagaSettings) *exec.Cmd {
+func sagaVariantWorker(forgets bool) func(orders.Settings) *exec.Cmd {
+	return func(s orders.Settings) *exec.Cmd {
 		text, err := json.Marshal(sagaVariant{s, forgets})
 		if err != nil {
 			panic(err)
@@ -94,11 +96,11 @@ func sagaVariantWorker(forgets bool) func(SagaSettings) *exec.Cmd {
 func TestSaga(t *testing.T) {
 	t.Parallel()
 	c := sagaConfig(t, false, "durable/after-commit", "durable/after-activity-result")
-	if canFreeze {
-		c.Points = append(c.Points, Frozen)
+	if rig.CanFreeze {
+		c.Points = append(c.Points, rig.Frozen)
 	}
 	c.Pairs, c.SamplePairs = true, sample()
-	report, err := Saga(t.Context(), c)
+	report, err := orders.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func TestSagaWithoutFaults(t *testing.T) {
 	t.Parallel()
 	withoutFaults := sagaConfig(t, false)
 	withoutFaults.Points = []string{}
-	report, err := Saga(t.Context(), withoutFaults)
+	report, err := orders.Run(t.Context(), withoutFaults)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +127,12 @@ func TestSagaWithoutFaults(t *testing.T) {
 		t.Errorf("%+v", report.Rows)
 	}
 	for what, report := range map[string]interface{ Err() error }{
-		"no round":                &Report{},
-		"a round without records": &Report{Rows: []Row{{Records: 3}, {}}},
-		"no round of orders":      &SagaReport{},
-		"a round without orders":  &SagaReport{Rows: []SagaRow{{Done: 1}, {Orders: 12}}},
+		"no round":                &rig.Report{},
+		"a round without records": &rig.Report{Rows: []rig.Row{{Records: 3}, {}}},
+		"no round of orders":      &orders.Report{},
+		"a round without orders":  &orders.Report{Rows: []orders.Row{{Done: 1}, {Orders: 12}}},
 	} {
-		if err := report.Err(); !errors.Is(err, ErrInvariant) || !strings.Contains(err.Error(), "nothing was tested") {
+		if err := report.Err(); !errors.Is(err, rig.ErrInvariant) || !strings.Contains(err.Error(), "nothing was tested") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -139,8 +141,8 @@ func TestSagaWithoutFaults(t *testing.T) {
 // A compensation that does not happen is noticed.
 func TestWrongSagaIsCaught(t *testing.T) {
 	t.Parallel()
-	_, err := Saga(t.Context(), sagaConfig(t, true, "durable/before-send"))
-	if !errors.Is(err, ErrInvariant) || !strings.Contains(err.Error(), "reserved true") {
+	_, err := orders.Run(t.Context(), sagaConfig(t, true, "durable/before-send"))
+	if !errors.Is(err, rig.ErrInvariant) || !strings.Contains(err.Error(), "reserved true") {
 		t.Errorf("got %v", err)
 	}
 }

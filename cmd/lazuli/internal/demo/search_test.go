@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/index"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/search"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/tables"
@@ -20,22 +23,22 @@ import (
 // searchVariants are workers of the demonstration of the search-index role. All but the first are wrong, each in its
 // own way.
 func init() {
-	otherVariants["search"] = RunSearchWorker
+	otherVariants["search"] = search.RunWorker
 	otherVariants["search: index before the change"] = wrongSearch(
-		func(ctx context.Context, x *searchproc.Index, w *recordStates, k entityKey) error {
-			return errors.Join(x.Update(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}), w.change(ctx, k))
+		func(ctx context.Context, x *searchproc.Index, w *index.States, k rig.Key) error {
+			return errors.Join(x.Update(ctx, tables.Key{PartitionKey: k.Partition, RowKey: k.Row}), w.Change(ctx, k))
 		}, nil)
 	otherVariants["search: deletions ignored"] = wrongSearch(
-		func(ctx context.Context, x *searchproc.Index, w *recordStates, k entityKey) error {
+		func(ctx context.Context, x *searchproc.Index, w *index.States, k rig.Key) error {
 			// else a reading of the table finds what a change would tell
-			err := every(ctx, 10*time.Millisecond, func() (bool, error) {
+			err := rig.Every(ctx, 10*time.Millisecond, func() (bool, error) {
 				p, err := x.Progress(ctx)
 				return p.Position != "" && !p.Reading, err
 			})
 			if err != nil {
 				return err
 			}
-			return w.change(ctx, k)
+			return w.Change(ctx, k)
 		}, func(f follow.Copy) follow.Copy { return withoutDeletions{f} })
 }
 
@@ -49,14 +52,14 @@ func (f withoutDeletions) Apply(ctx context.Context, changes []workers.TableChan
 
 // wrongSearch makes a worker that handles messages by do. follow wraps the index as it follows the table; nil does not
 // follow it.
-func wrongSearch(do func(context.Context, *searchproc.Index, *recordStates, entityKey) error,
-	follow func(follow.Copy) follow.Copy) variantRun {
-	return func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) (err error) {
-		w, err := openRecords(storage, s)
+func wrongSearch(do func(context.Context, *searchproc.Index, *index.States, rig.Key) error,
+	follow func(follow.Copy) follow.Copy) rig.VariantRun {
+	return func(ctx context.Context, storage *workers.Storage, app *workers.App, s rig.WorkerSettings) (err error) {
+		w, err := index.OpenStates(storage, s)
 		if err != nil {
 			return err
 		}
-		x, err := openSearchIndex(s)
+		x, err := search.OpenIndex(s)
 		if err != nil {
 			return err
 		}
@@ -67,10 +70,10 @@ func wrongSearch(do func(context.Context, *searchproc.Index, *recordStates, enti
 		if follow != nil {
 			app.FollowTable("search-index", s.Current, follow(x))
 		}
-		workers.Queue(app, "records", func(ctx context.Context, m *workers.Message[indexCommand]) error {
-			return do(ctx, x, &w, entityKey{m.Body.PartitionKey, m.Body.RowKey})
+		workers.Queue(app, "records", func(ctx context.Context, m *workers.Message[rig.KeyMessage]) error {
+			return do(ctx, x, &w, rig.Key{Partition: m.Body.PartitionKey, Row: m.Body.RowKey})
 		}, s.Options()...)
-		stop, err := serveSearch(x, s.Folder)
+		stop, err := search.Serve(x, s.Folder)
 		if err != nil {
 			return err
 		}
@@ -82,14 +85,14 @@ func wrongSearch(do func(context.Context, *searchproc.Index, *recordStates, enti
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: check.Size(70, 180),
+	c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: check.Size(70, 180),
 		Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
-	report, err := Search(t.Context(), c)
+	report, err := search.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != len(SearchPoints())+sample() {
-		t.Errorf("%d rounds, want %d", len(report.Rows), len(SearchPoints())+sample())
+	if len(report.Rows) != len(search.Points())+sample() {
+		t.Errorf("%d rounds, want %d", len(report.Rows), len(search.Points())+sample())
 	}
 	half := 0
 	for _, row := range report.Rows {
@@ -106,13 +109,13 @@ func TestSearch(t *testing.T) {
 func TestSearchByKeys(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: check.Size(60, 90),
+	c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: check.Size(60, 90),
 		Seed: seed(t), Patience: patience}
-	report, err := demonstrate(t.Context(), c, openSearch(a.ConnectionString, searchByKeys))
+	report, err := rig.Demonstrate(t.Context(), c, search.Open(a.ConnectionString, search.ByKeys))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != len(SearchPoints()) || !strings.Contains(report.Summary, "fed by keys") {
+	if len(report.Rows) != len(search.Points()) || !strings.Contains(report.Summary, "fed by keys") {
 		t.Errorf("%d rounds: %s", len(report.Rows), report.Summary)
 	}
 }
@@ -126,11 +129,12 @@ func TestWrongSearchWorkersAreCaught(t *testing.T) {
 	} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{point},
+			c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{point},
 				Records: 90, Seed: 1, Patience: patience,
-				stuckAfter: stuckAfter, plain: true}
-			if _, err := Search(t.Context(), c); !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), "stuck") {
-				t.Fatalf("got %v, want %v saying that work is stuck", err, ErrInvariant)
+				StuckAfter: stuckAfter, Plain: true}
+			if _, err := search.Run(t.Context(), c); !errors.Is(err, rig.ErrInvariant) ||
+				!strings.Contains(fmt.Sprint(err), "stuck") {
+				t.Fatalf("got %v, want %v saying that work is stuck", err, rig.ErrInvariant)
 			}
 		})
 	}

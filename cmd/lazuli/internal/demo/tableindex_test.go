@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/index"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -15,17 +17,17 @@ import (
 // indexVariants are workers of the table-index demonstrations. All but the first are wrong, each in its own way, and do
 // not sweep.
 func init() {
-	otherVariants["table-index"] = RunTableIndexWorker
-	otherVariants["table-index: index before the change"] = naiveIndex(
-		func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage,
-			_ WorkerSettings) error {
-			return errors.Join(w.handleTargets(ctx, k), w.change(ctx, k))
+	otherVariants["table-index"] = index.RunWorker
+	otherVariants["table-index: index before the change"] = index.Naive(
+		func(ctx context.Context, w *index.Worker, k rig.Key, _ workers.QueueMessage, _ *workers.Storage,
+			_ rig.WorkerSettings) error {
+			return errors.Join(w.HandleTargets(ctx, k), w.Change(ctx, k))
 		})
 }
 
-func indexDemonstrations() map[string]func(context.Context, Config) (*Report, error) {
-	return map[string]func(context.Context, Config) (*Report, error){IndexCopies: Index, IndexLists: IndexEntities,
-		IndexCounts: View}
+func indexDemonstrations() map[string]func(context.Context, rig.Config) (*rig.Report, error) {
+	return map[string]func(context.Context, rig.Config) (*rig.Report, error){index.Copies: index.RunCopies,
+		index.Lists: index.RunLists, index.Counts: index.RunCounts}
 }
 
 func TestTableIndex(t *testing.T) {
@@ -34,14 +36,14 @@ func TestTableIndex(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			a := testaccount.Open(t)
-			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("table-index"), Records: check.Size(90, 180),
-				Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
+			c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("table-index"),
+				Records: check.Size(90, 180), Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
 			report, err := demonstrate(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(report.Rows) != len(TableIndexPoints(kind))+sample() {
-				t.Errorf("%d rounds, want %d", len(report.Rows), len(TableIndexPoints(kind))+sample())
+			if len(report.Rows) != len(index.Points(kind))+sample() {
+				t.Errorf("%d rounds, want %d", len(report.Rows), len(index.Points(kind))+sample())
 			}
 			undone := 0
 			for _, row := range report.Rows {
@@ -62,20 +64,20 @@ func TestWrongTableIndexWorkersAreCaught(t *testing.T) {
 	for variant, c := range map[string]struct {
 		kind, point string
 	}{
-		"table-index: index before the change": {IndexCopies, "table-index/before-read"},
-		"inter-partition-index/old-entry-left": {IndexCopies, "table-index/after-put"},
-		"inter-partition-index/no-message":     {IndexCopies, "table-index/before-read"},
-		"materialised-view/count-by-adding":    {IndexCounts, "table-index/after-put"},
-		"index-entities/no-etag":               {IndexLists, "table-index/before-put"},
+		"table-index: index before the change": {index.Copies, "table-index/before-read"},
+		"inter-partition-index/old-entry-left": {index.Copies, "table-index/after-put"},
+		"inter-partition-index/no-message":     {index.Copies, "table-index/before-read"},
+		"materialised-view/count-by-adding":    {index.Counts, "table-index/after-put"},
+		"index-entities/no-etag":               {index.Lists, "table-index/before-put"},
 	} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point},
+			config := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point},
 				Records: 90, Seed: 1, Patience: patience,
-				stuckAfter: stuckAfter, plain: true}
-			if _, err := indexDemonstrations()[c.kind](t.Context(), config); !errors.Is(err, ErrInvariant) ||
+				StuckAfter: stuckAfter, Plain: true}
+			if _, err := indexDemonstrations()[c.kind](t.Context(), config); !errors.Is(err, rig.ErrInvariant) ||
 				!strings.Contains(fmt.Sprint(err), "stuck") {
-				t.Fatalf("got %v, want %v saying that work is stuck", err, ErrInvariant)
+				t.Fatalf("got %v, want %v saying that work is stuck", err, rig.ErrInvariant)
 			}
 		})
 	}

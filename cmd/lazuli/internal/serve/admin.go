@@ -14,7 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
-	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 )
 
 // startAdmin starts the admin listener, which answers from now on, also while the services start.
@@ -76,7 +76,7 @@ func (s *serving) adminOptions() admin.Options {
 	}
 	// After the clock and the handlers above: the dashboard shows what they offer.
 	if c.Dashboard() {
-		s.requests = dashboard.NewRequests(s.clock.now())
+		s.requests = requestlog.New(s.clock.now())
 		o.UI = s.newDashboard(o)
 	}
 	if s.sec.issuer != nil {

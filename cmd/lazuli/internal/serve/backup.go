@@ -8,6 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // newSchedule returns the schedule of backups that the configuration names, nil for none.
@@ -42,6 +44,18 @@ func newArchive(s *serving) (*archive.Archive, error) {
 	}
 	return archive.New(archive.Options{Place: place, Every: a.Every, Base: a.Base, Keep: a.Keep,
 		Spool: int64(a.SpoolMiB) << 20, Fence: a.Fence, Log: s.log, Metrics: s.metrics}), nil
+}
+
+// TierOptions returns the tier of content that the configuration names, nil for none.
+func TierOptions(t config.Tier) (*tier.Options, error) {
+	if t.To == "" {
+		return nil, nil
+	}
+	objects, key, err := backup.OpenSealedObjects(t.To, t.Account, t.KeyFile)
+	if err != nil {
+		return nil, console.Usage(err)
+	}
+	return &tier.Options{Objects: objects, Key: key, Cache: int64(t.CacheMiB) << 20}, nil
 }
 
 // moments returns how backups open the state of the backend: hold makes the moment one of all logs of a cluster.

@@ -75,6 +75,8 @@ func addEvents(ctx context.Context, s *seed.Seed, b Backend, log *slog.Logger) e
 		_, err := m.Add(ctx, sub)
 		switch {
 		case err == nil, errors.Is(err, events.ErrExists):
+		case errors.Is(err, events.ErrNotHere):
+			log.Info("an event subscription of the seed is left to another node", "subscription", sub.Name, "reason", err)
 		// The webhook may be started by the same script, after the server.
 		case errors.Is(err, events.ErrHandshake):
 			log.Warn("a webhook of the seed does not confirm its event subscription; trying again", "subscription", sub.Name,
@@ -105,6 +107,8 @@ func subscribeLater(ctx context.Context, manager func() *events.Manager, sub eve
 		case err == nil:
 			log.Info("a webhook of the seed has confirmed its event subscription", "subscription", sub.Name)
 			return
+		case errors.Is(err, events.ErrNotHere):
+			return // another node has taken the log over, and reads the seed as well
 		case !errors.Is(err, events.ErrHandshake):
 			if !errors.Is(err, events.ErrExists) && ctx.Err() == nil {
 				log.Error("an event subscription of the seed cannot be added", "subscription", sub.Name, "err", err)

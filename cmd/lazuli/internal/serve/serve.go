@@ -27,10 +27,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
-	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/server/observe/spans"
 	"github.com/lazuli-storage/lazuli/internal/server/seed"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // Backend is the running services as this verb needs them.
@@ -74,6 +75,8 @@ type Backend interface {
 	admin.Cluster
 	admin.Backups
 	admin.Standby
+	// ArchiveSent returns the progress of the archive; see [server.Server].
+	ArchiveSent() (archive.Sent, bool)
 }
 
 // Starter starts a backend; [startStack] is the real one.
@@ -88,6 +91,7 @@ type Options struct {
 	clock   *serverClock        // nil: the system's clock
 	archive *archive.Archive    // nil without one
 	standby *archive.Follower   // nil unless this is a standby
+	tier    *tier.Options       // nil without one
 }
 
 // lateBackend is a backend that may not have started yet.
@@ -131,11 +135,12 @@ type serving struct {
 	adminToken string // that its callers bring, "" for none
 	tokenMade  bool   // the token is random
 
-	backups  *backup.Schedule    // nil without one
-	archive  *archive.Archive    // nil without one
-	standby  *archive.Follower   // nil unless this is a standby
-	requests *dashboard.Requests // nil without a dashboard
-	clock    *serverClock        // nil without --test-clock
+	backups  *backup.Schedule  // nil without one
+	archive  *archive.Archive  // nil without one
+	standby  *archive.Follower // nil unless this is a standby
+	tier     *tier.Options     // nil without one
+	requests *requestlog.Log   // nil without a dashboard
+	clock    *serverClock      // nil without --test-clock
 }
 
 // Run runs the services until ctx is cancelled. A nil start is [startStack].
@@ -182,6 +187,9 @@ func Run(ctx context.Context, c *config.Result, start Starter, stdout, stderr io
 	if s.archive, err = newArchive(s); err != nil {
 		return err
 	}
+	if s.tier, err = TierOptions(s.config.Tier); err != nil {
+		return err
+	}
 	return s.run(ctx, start, stdout, began)
 }
 
@@ -197,7 +205,8 @@ func (s *serving) run(ctx context.Context, start Starter, stdout io.Writer, bega
 	if p, on := otel.GetTracerProvider().(*sdktrace.TracerProvider); on { // the environment asks for traces
 		observe = observers(observe, spans.New(p).Observe)
 	}
-	b, err := start(ctx, &c.Config, s.sec, Options{s.metrics, s.log, observe, s.wait, s.clock, s.archive, s.standby})
+	b, err := start(ctx, &c.Config, s.sec,
+		Options{s.metrics, s.log, observe, s.wait, s.clock, s.archive, s.standby, s.tier})
 	if err != nil {
 		return err
 	}
@@ -235,7 +244,7 @@ func (s *serving) keepHistory(b Backend) (stop func()) {
 	if s.config.InMemory {
 		folder = ""
 	}
-	return s.requests.KeepHistory(b, folder, s.log)
+	return s.requests.Figures.Keep(b, folder, s.log)
 }
 
 // loginURL returns the address at which a browser opens the dashboard with a token that was made at the start; "" if

@@ -52,7 +52,7 @@ func startStack(ctx context.Context, c *config.Config, sec *Security, o Options)
 		Metrics:    metrics,
 		Faults:     c.Faults,
 		Events:     c.Events, EventHosts: c.EventHosts, EventURL: sec.eventURL,
-		Waiting: o.waiting, Archive: o.archive, Standby: o.standby,
+		Waiting: o.waiting, Archive: o.archive, Standby: o.standby, Tier: o.tier,
 	}
 	if c.ServeDataLake || slices.ContainsFunc(sec.accounts.Names(),
 		func(name string) bool { return sec.accounts.Blob(name).Hierarchical }) {

@@ -16,36 +16,24 @@ import (
 )
 
 // HubFlag adds --connection-string and --hub to a verb, and returns how to open the hub.
-func HubFlag(cmd *cobra.Command) Opener[taskhub.Client] {
-	open := StorageFlag(cmd)
-	hub := cmd.Flags().String("hub", hubname.Default, "task hub")
-	return func(ctx context.Context) (*taskhub.Client, error) {
-		storage, err := open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		c, err := taskhub.NewClient(ctx, taskhub.Options{Storage: storage, Hub: *hub})
-		if errors.Is(err, record.ErrHubNotFound) {
-			return nil, noHub(ctx, storage, *hub)
-		}
-		return c, err
-	}
-}
+func HubFlag(cmd *cobra.Command) Opener[taskhub.Client] { return hubFlag(cmd, taskhub.NewClient) }
 
 // HubReadFlag is [HubFlag] for a verb that only reads, which also reads hubs of other engines.
-func HubReadFlag(cmd *cobra.Command) Opener[taskhub.Reader] {
-	open := StorageFlag(cmd)
-	hub := cmd.Flags().String("hub", hubname.Default, "task hub")
-	return func(ctx context.Context) (*taskhub.Reader, error) {
-		storage, err := open(ctx)
+func HubReadFlag(cmd *cobra.Command) Opener[taskhub.Reader] { return hubFlag(cmd, taskhub.NewReader) }
+
+func hubFlag[T any](cmd *cobra.Command, open func(context.Context, taskhub.Options) (*T, error)) Opener[T] {
+	account := StorageFlag(cmd)
+	name := cmd.Flags().String("hub", hubname.Default, "task hub")
+	return func(ctx context.Context) (*T, error) {
+		storage, err := account(ctx)
 		if err != nil {
 			return nil, err
 		}
-		r, err := taskhub.NewReader(ctx, taskhub.Options{Storage: storage, Hub: *hub})
+		hub, err := open(ctx, taskhub.Options{Storage: storage, Hub: *name})
 		if errors.Is(err, record.ErrHubNotFound) {
-			return nil, noHub(ctx, storage, *hub)
+			return nil, noHub(ctx, storage, *name)
 		}
-		return r, err
+		return hub, err
 	}
 }
 

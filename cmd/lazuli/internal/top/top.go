@@ -174,6 +174,12 @@ func (s *Sample) Report(before *Sample, rows int) *Report {
 	for _, m := range s.families["lazuli_storage_bytes"].GetMetric() {
 		r.Storage[label(m, "part")] = m.GetGauge().GetValue()
 	}
+	// What is in the tier alone takes no room on this disk: it is a line of its own.
+	for _, m := range s.families["lazuli_content_tier_bytes"].GetMetric() {
+		if label(m, "where") == "remote" {
+			r.Storage["content in the tier alone"] = m.GetGauge().GetValue()
+		}
+	}
 	for _, m := range s.families["lazuli_disk_free_bytes"].GetMetric() {
 		r.DiskFree = m.GetGauge().Value
 	}

@@ -22,15 +22,12 @@ var (
 	startVector sync.Once
 )
 
-// newMD5 returns a hash for a large upload. The caller must call release.
+// newMD5 returns a hash for one of the large uploads that are counted in hashing. The caller must call release.
 func newMD5() (h hash.Hash, release func()) {
-	if hashing.Add(1) < parallelMD5 {
-		return md5.New(), func() { hashing.Add(-1) }
+	if hashing.Load() < parallelMD5 {
+		return md5.New(), func() {}
 	}
 	startVector.Do(func() { vectorMD5 = md5simd.NewServer() })
 	v := vectorMD5.NewHash()
-	return v, func() {
-		v.Close()
-		hashing.Add(-1)
-	}
+	return v, v.Close
 }

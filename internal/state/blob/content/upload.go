@@ -204,21 +204,27 @@ func (u *Upload) copyLarge(body io.Reader, wantMD5 bool) error {
 		chunk *Chunk
 		n     int
 	}
-	var hashing chan filled
+	var full chan filled
 	var free chan *Chunk
 	hashed := make(chan []byte, 1)
 	// Chunks go around: filled, hashed, filled again. The hash is the slowest, so some of them wait for it while the next
 	// ones are written; their number bounds the memory.
 	const ring = 4
+	// A hash cannot change its kind, so it is chosen when all but one of the chunks are filled: of uploads that begin
+	// together the first ones would find too few others.
+	chosen, before := make(chan struct{}), ring-1
 	if wantMD5 {
-		hashing, free = make(chan filled, ring), make(chan *Chunk, ring)
+		hashing.Add(1)
+		defer hashing.Add(-1)
+		full, free = make(chan filled, ring), make(chan *Chunk, ring)
 		for range ring {
 			free <- TakeChunk()
 		}
 		go func() {
+			<-chosen
 			h, release := newMD5()
 			defer release()
-			for f := range hashing {
+			for f := range full {
 				h.Write(f.chunk[:f.n])
 				free <- f.chunk
 			}
@@ -254,7 +260,10 @@ func (u *Upload) copyLarge(body io.Reader, wantMD5 bool) error {
 			}
 			// Sent in any case: the chunk must come back to free, or the deferred loop would wait for it without end.
 			if wantMD5 {
-				hashing <- filled{chunk, n}
+				full <- filled{chunk, n}
+				if before--; before == 0 {
+					close(chosen)
+				}
 			}
 			if err != nil {
 				return err
@@ -264,7 +273,10 @@ func (u *Upload) copyLarge(body io.Reader, wantMD5 bool) error {
 	}()
 	if wantMD5 {
 		// Also after an error, to end the goroutine; the sum is then of no use.
-		close(hashing)
+		close(full)
+		if before > 0 {
+			close(chosen)
+		}
 		u.MD5 = <-hashed
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 const (
@@ -61,11 +62,12 @@ const maxCompactRounds = 16
 
 // CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and
 // rewrites extents until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before
-// and after are the sizes of the extents in bytes. ctx can stop it at any time; completed work is kept. progress, if it
-// is not nil, receives the bytes that were moved and those to move.
-func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64,
+// and after are the sizes of the extents in bytes, those in the tier included. away has content that is not in the
+// folder any more; with nil all is. ctx can stop it at any time; completed work is kept. progress, if it is not nil,
+// receives the bytes that were moved and those to move.
+func CompactFolder(ctx context.Context, path, extents string, away *tier.Options, bytesPerSecond int64,
 	progress func(moved, total int64)) (before, after int64, err error) {
-	node, err := replica.Open(replica.Config{Path: path, Extents: extents, Grace: -1})
+	node, err := replica.Open(replica.Config{Path: path, Extents: extents, Grace: -1, Tier: away})
 	if err != nil {
 		return 0, 0, err
 	}

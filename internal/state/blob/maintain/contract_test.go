@@ -595,7 +595,7 @@ func TestCompactFolder(t *testing.T) {
 	}))
 	check.OK(t, node.Close())
 	var moved, total []int64
-	before, after, err := CompactFolder(t.Context(), path, extents, 0, func(m, all int64) {
+	before, after, err := CompactFolder(t.Context(), path, extents, nil, 0, func(m, all int64) {
 		moved, total = append(moved, m), append(total, all)
 	})
 	check.OK(t, err)
@@ -613,12 +613,12 @@ func TestCompactFolder(t *testing.T) {
 		t.Errorf("%d slices are referred to, want %d", refs, len(ref.Slices))
 	}
 	check.OK(t, node.Close())
-	if _, _, err := CompactFolder(t.Context(), filepath.Join(dir, "none", "blobs.db"), extents, 0, nil); err == nil {
+	if _, _, err := CompactFolder(t.Context(), filepath.Join(dir, "none", "blobs.db"), extents, nil, 0, nil); err == nil {
 		t.Error("a folder that does not exist was compacted")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := CompactFolder(ended, path, extents, 0, nil); !errors.Is(err, context.Canceled) {
+	if _, _, err := CompactFolder(ended, path, extents, nil, 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
 	}
 
@@ -647,7 +647,7 @@ func TestCompactFolder(t *testing.T) {
 		t.Error("a compaction that failed is not reported")
 	}
 	check.OK(t, node.Close())
-	if _, _, err := CompactFolder(t.Context(), path, extents, 0, nil); err == nil {
+	if _, _, err := CompactFolder(t.Context(), path, extents, nil, 0, nil); err == nil {
 		t.Error("content was compacted without knowing what is referred to")
 	}
 }
@@ -680,8 +680,8 @@ func TestUsage(t *testing.T) {
 	if err := r.move(t.Context(), []extent.Move{{Key: []byte("?")}}); err == nil {
 		t.Error("a move of a record of no bucket")
 	}
-	sum := Usage{1, 2, 3, 4, 5, 6, 7}
-	if sum.Add(Usage{10, 20, 30, 40, 50, 60, 70}); sum != (Usage{11, 22, 33, 44, 55, 66, 77}) {
+	sum := Usage{1, 2, 3, 4, 5, 6, 7, nil}
+	if sum.Add(Usage{10, 20, 30, 40, 50, 60, 70, nil}); sum != (Usage{11, 22, 33, 44, 55, 66, 77, nil}) {
 		t.Errorf("the sum is %+v", sum)
 	}
 }

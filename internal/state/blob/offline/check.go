@@ -13,9 +13,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // Audit is the result of [Check].
@@ -25,6 +27,10 @@ type Audit struct {
 	// without references, Torn bytes do not belong to a record, and the rest are headers.
 	Extents                 int
 	Bytes, Live, Dead, Torn int64
+	// RemoteExtents are only in the tier of content and were not read; Remote is their size in bytes. Unneeded are objects
+	// that no extent needs, which the server removes by itself.
+	RemoteExtents, Unneeded int
+	Remote                  int64
 }
 
 // CheckOptions configure [Check].
@@ -36,6 +42,10 @@ type CheckOptions struct {
 	Note func(string)
 	// Progress is called with the bytes of content that were read; nil is nothing.
 	Progress func(read int64)
+	// Tier has content that is not in the folder any more: each object must be there, with its size. Nil leaves out what
+	// is there. Objects compares the checksum of each object as well, and reads the records that are only there.
+	Tier    *tier.Options
+	Objects bool
 }
 
 // Check opens the state of a stopped service and reports every violation of an invariant:
@@ -63,7 +73,11 @@ func Check(path, extents string, o CheckOptions) (a Audit, err error) {
 		return a, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	content, err := extent.Open(extents, extent.Options{ReadOnly: true, Restored: restored})
+	node := db
+	if o.Note == nil {
+		node = nil
+	}
+	content, away, err := openExtents(extents, restored, o.Tier, node)
 	if err != nil {
 		return a, err
 	}
@@ -75,6 +89,7 @@ func Check(path, extents string, o CheckOptions) (a Audit, err error) {
 		c := newChecker(tx, o.Report, &a)
 		c.progress = o.Progress
 		c.note = o.Note
+		c.tier, c.objects = away, o.Objects
 		// A checkpoint is written a chunk at a time: of one that was interrupted, records may lack what they refer to.
 		if o.Note != nil && db.Unfinished() {
 			o.Note("a checkpoint was interrupted: the node applies the changes again that it gets from the other nodes; " +
@@ -92,6 +107,34 @@ func Check(path, extents string, o CheckOptions) (a Audit, err error) {
 	return a, err
 }
 
+// openExtents opens the content of a folder that is checked, and its tier, nil for none. node is the database of the
+// node of a cluster, nil for a server alone.
+func openExtents(extents string, restored *extent.Restorer, o *tier.Options, node *store.DB) (content *extent.Store,
+	away *tier.Tier, err error) {
+	files := extent.Options{ReadOnly: true, Restored: restored, Mirrored: node != nil}
+	if o != nil {
+		looking := *o
+		looking.ReadOnly = true
+		if away, err = tier.New(looking); err != nil {
+			return nil, nil, err
+		}
+		files.Tier = away
+	}
+	if content, err = extent.Open(extents, files); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case node != nil:
+		err = node.View(func(tx *store.Tx) error { return replica.LookAtTier(tx, content, away) })
+	case away != nil:
+		err = away.Attach(context.Background(), content)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, content.Close())
+	}
+	return content, away, nil
+}
+
 // CheckOpen checks the state of a service that runs, for tests: no request may be under way.
 func CheckOpen(db *store.DB, extents *extent.Store, report func(error)) (a Audit, err error) {
 	if err := db.Check(report); err != nil {
@@ -106,6 +149,8 @@ type checker struct {
 	note     func(string)     // see [Check]
 	progress func(read int64) // called with the bytes of content that were read; may be nil
 	read     int64
+	tier     *tier.Tier // nil without one
+	objects  bool       // see [CheckOptions]
 
 	tx     *store.Tx
 	report func(error)
@@ -188,6 +233,10 @@ func (c *checker) records() error {
 		c.errorf("the counter of numbers is behind %d", c.newest)
 	}
 	c.each(record.MetaBucket, func(k, v []byte) error {
+		if _, ok := record.ParseTieredKey(k); ok {
+			_, err := record.DecodeTiered(v)
+			return err
+		}
 		name, ok := record.ParseAccountKey(k)
 		if !ok {
 			return nil
@@ -230,15 +279,20 @@ func (c *checker) container(k, v []byte) error {
 		return errors.New("the container is there and deleted")
 	}
 	c.audit.Containers++
-	if rec.Generation.IsTree() {
-		var root record.Blob
-		if err := record.LoadBlob(c.tx, rec.Generation.Root().Item(), record.BaseSlot, &root); err != nil ||
-			!root.IsDirectory() ||
-			root.Node.Parent != 0 || root.Node.Name != string(k) {
-			c.errorf("container %q has no root directory", k)
-		}
-	}
+	c.root(rec.Generation, k)
 	return c.claim(rec.Generation, account)
+}
+
+// root checks that a tree has its root directory, which has the key of its container.
+func (c *checker) root(gen record.Generation, key []byte) {
+	if !gen.IsTree() {
+		return
+	}
+	var root record.Blob
+	if err := record.LoadBlob(c.tx, gen.Root().Item(), record.BaseSlot, &root); err != nil || !root.IsDirectory() ||
+		root.Node.Parent != 0 || root.Node.Name != string(key) {
+		c.errorf("container %q has no root directory", key)
+	}
 }
 
 // deletedContainer checks a deleted container that can be restored: its contents are all there.
@@ -255,6 +309,7 @@ func (c *checker) deletedContainer(k, v []byte) error {
 		return errors.New("the container was not deleted then, has no end, or a lease")
 	}
 	c.audit.DeletedContainers++
+	c.root(rec.Generation, record.ContainerKey(account, string(name)))
 	return errors.Join(record.CheckContainerName(string(name)), c.claim(rec.Generation, account))
 }
 
@@ -543,11 +598,28 @@ func (c *checker) slices(content *extent.Store) error {
 	if err != nil {
 		return err
 	}
+	if c.tier != nil {
+		c.audit.Unneeded, err = c.tier.Check(context.Background(), c.objects, func(id uint64, problem string) {
+			c.errorf("extent %016x, in the tier of content: %s; %d slices refer to it", id, problem, len(refs[id]))
+		})
+		if err != nil {
+			return err
+		}
+	}
 	for _, st := range content.Stats() {
 		want := refs[st.ID]
 		// What remains at the end refers to extents that do not exist.
 		delete(refs, st.ID)
 		sort.Slice(want, func(i, j int) bool { return want[i].Offset < want[j].Offset })
+		// What is only in the tier is read on request: it is as much as all the content.
+		if st.Remote && (c.tier == nil || !c.objects) {
+			c.audit.RemoteExtents++
+			c.audit.Remote += st.Size
+			if n := len(want); n > 0 && want[n-1].Offset+want[n-1].Length > st.Size {
+				c.errorf("extent %016x has %d bytes; %s needs more", st.ID, st.Size, c.placeOf(want[n-1]))
+			}
+			continue
+		}
 		var records []extent.Slice
 		_, torn, err := content.Walk(st.ID, func(x extent.Slice) error {
 			records = append(records, x)

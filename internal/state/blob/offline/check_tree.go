@@ -42,6 +42,8 @@ func (c *checker) name(k, v []byte) error {
 		}
 	case err != nil:
 		return err
+	case b.Node == nil: // as the record of a blob that is in no tree
+		return record.ErrMalformed
 	case b.IsDirectory() != (e.Kind == record.EntryDirectory):
 		return fmt.Errorf("inode %d is of another kind", e.Inode)
 	case b.Node.Parent != parent || b.Node.Name != name:

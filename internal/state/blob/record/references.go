@@ -15,55 +15,19 @@ const (
 	PlaceContent byte = 'c'
 )
 
+// referring are the buckets whose records refer to content, with the byte that begins the keys of their references.
+var referring = [...]struct {
+	kind byte
+	name store.Bucket
+}{{PlaceBlob, BlobsBucket}, {PlaceBlock, BlocksBucket}, {PlaceContent, ContentBucket}}
+
+// EachReference calls yield with the content that any record refers to, until it returns false.
 func EachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) bool) error {
 	// place is the key of the present record. It is used again for the next one, so yield must not keep it.
 	var place []byte
-	each := func(list []extent.Slice) bool {
-		for _, x := range list {
-			if !yield(extent.Ref{Slice: x, Key: place}) {
-				return false
-			}
-		}
-		return true
-	}
+	each := func(x extent.Slice) bool { return yield(extent.Ref{Slice: x, Key: place}) }
 	var b Blob
-	for _, bucket := range [...]struct {
-		kind   byte
-		name   store.Bucket
-		slices func(k, v []byte) (more bool, err error)
-	}{
-		{PlaceBlob, BlobsBucket, func(_, v []byte) (bool, error) {
-			if err := DecodeBlob(v, &b); err != nil {
-				return false, err
-			}
-			for i := range b.Content.pieces {
-				if !each(b.Content.pieces[i].Slices) {
-					return false, nil
-				}
-			}
-			return true, nil
-		}},
-		{PlaceBlock, BlocksBucket, func(_, v []byte) (bool, error) {
-			p, err := DecodeBlock(v)
-			return err == nil && each(p.Slices), err
-		}},
-		{PlaceContent, ContentBucket, func(k, v []byte) (bool, error) {
-			// The end is 0 in the key of the number of references, which has no pieces.
-			if _, end, err := ParsePieceKey(k); err != nil || end == 0 {
-				return err == nil, err
-			}
-			list, err := DecodePieces(v)
-			if err != nil {
-				return false, err
-			}
-			for i := range list {
-				if !each(list[i].Slices) {
-					return false, nil
-				}
-			}
-			return true, nil
-		}},
-	} {
+	for _, bucket := range referring {
 		n := 0
 		cur := tx.Cursor(bucket.name)
 		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
@@ -73,13 +37,50 @@ func EachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) boo
 			// The key of the record, behind a byte that names the bucket: move finds the record by it when the content has
 			// another place.
 			place = append(append(place[:0], bucket.kind), k...)
-			more, err := bucket.slices(k, v)
+			more, err := eachSlice(bucket.name, k, v, &b, each)
 			if err != nil || !more {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// EachSlice calls yield with the content that the record v at k in a bucket refers to, until it returns false; more is
+// false then. Records of buckets that refer to none have none.
+func EachSlice(bucket store.Bucket, k, v []byte, yield func(extent.Slice) bool) (more bool, err error) {
+	return eachSlice(bucket, k, v, new(Blob), yield)
+}
+
+// eachSlice is EachSlice with a blob that is used again.
+func eachSlice(bucket store.Bucket, k, v []byte, b *Blob, yield func(extent.Slice) bool) (more bool, err error) {
+	var list []content.Piece
+	switch bucket {
+	case BlobsBucket:
+		err = DecodeBlob(v, b)
+		list = b.Content.pieces
+	case BlocksBucket:
+		var p [1]content.Piece
+		p[0], err = DecodeBlock(v)
+		list = p[:]
+	case ContentBucket:
+		// The end is 0 in the key of the number of references, which has no pieces.
+		if _, end, err := ParsePieceKey(k); err != nil || end == 0 {
+			return err == nil, err
+		}
+		list, err = DecodePieces(v)
+	}
+	if err != nil {
+		return false, err
+	}
+	for i := range list {
+		for _, x := range list[i].Slices {
+			if !yield(x) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
 }
 
 func MoveAt(tx *store.Tx, kind byte, key []byte, from, to extent.Slice) error {

@@ -178,6 +178,7 @@ func (s *Node) followMeta(w store.Write) {
 		s.cluster.Follower.Account(name, bytes.Clone(w.Value))
 	}
 	s.followOwner(w)
+	s.followTier(w)
 	if node, ok := bytes.CutPrefix(w.Key, nodePrefix); ok {
 		s.nodes.learn(string(node), w.Value)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
 // Config configures [Open].
@@ -20,12 +21,14 @@ type Config struct {
 	Path, Extents string
 	// Store has options of the database and, where they are of files alone, of the extents. Open sets the others.
 	Store store.Options
-	// Grace is an extent.Options.Grace of a server alone.
+	// Grace is an extent.Options.Grace.
 	Grace time.Duration
 	// Scopes learn the keys that a cluster has in its database. A server alone needs none.
 	Scopes *encryption.Scopes
-	// Archive gets the log of the database, and the content, of a server alone; nil sends them nowhere.
+	// Archive gets the log of the database, and the content; nil sends them nowhere.
 	Archive Archive
+	// Tier has content that is not in Extents any more; with nil all is. The nodes of a cluster share the place.
+	Tier *tier.Options
 	// Cluster makes this the node of a cluster; nil is a server alone.
 	Cluster *Cluster
 }
@@ -61,6 +64,8 @@ type Cluster struct {
 type Node struct {
 	DB      *store.DB
 	Extents *extent.Store
+	// Tier has content that is not in Extents any more; nil without one.
+	Tier *tier.Tier
 	// Freed is the content in bytes that lost its last reference since the last compaction.
 	Freed atomic.Int64
 
@@ -72,20 +77,23 @@ type Node struct {
 	owner      owner
 	nodes      nodeNumbers
 	watched    watched
-	worker     atomic.Pointer[worker]
+	// stopTier ends the copying to the tier.
+	stopTier  func()
+	tierPlace tierPlace
+	worker    atomic.Pointer[worker]
 }
 
 // Open opens the files. Close them.
 func Open(c Config) (*Node, error) {
-	s := &Node{scopes: c.Scopes, replicated: c.Cluster != nil}
+	s := &Node{scopes: c.Scopes, replicated: c.Cluster != nil, stopTier: func() {}}
+	if c.Archive != nil {
+		c.Store.Archive = c.Archive
+	}
 	var err error
 	if s.replicated {
-		err = s.openNode(c.Path, c.Extents, c.Store, *c.Cluster)
+		err = s.openNode(c)
 	} else {
-		if c.Archive != nil {
-			c.Store.Archive = c.Archive
-		}
-		err = s.openAlone(c.Path, c.Extents, c.Store, c.Grace)
+		err = s.openAlone(c)
 	}
 	if err != nil {
 		return nil, err
@@ -101,6 +109,7 @@ func (s *Node) Close() error {
 	if s.mirror != nil {
 		s.mirror.Close()
 	}
+	s.stopTier()
 	return errors.Join(s.DB.Close(), s.Extents.Close())
 }
 
@@ -109,28 +118,38 @@ func (s *Node) References(ctx context.Context, yield func(extent.Ref) bool) erro
 	return s.DB.View(func(tx *store.Tx) error { return record.EachReference(ctx, tx, yield) })
 }
 
-// openAlone opens the database, completes the extents by what its log has, and opens them. grace is an
-// extent.Options.Grace.
-func (s *Node) openAlone(path, extents string, o store.Options, grace time.Duration) (err error) {
+// openAlone opens the database, completes the extents by what its log has, and opens them.
+func (s *Node) openAlone(c Config) (err error) {
+	extents, o := c.Extents, c.Store
 	logged := &loggedContent{Restorer: extent.NewRestorer(extents, o.FS, false)}
 	o.Buckets = record.Buckets()
 	o.Attachments = logged
-	if s.DB, err = store.Open(path, o); err != nil {
+	if s.DB, err = store.Open(c.Path, o); err != nil {
 		return err
 	}
 	files := extent.Options{ReadOnly: o.ReadOnly, Relaxed: o.Relaxed, Ephemeral: o.Ephemeral, FS: o.FS,
-		Logged: MaxLogged, Grace: grace,
+		Logged: MaxLogged, Grace: c.Grace,
 		Refs: func(yield func(extent.Ref) bool) error { return s.References(context.Background(), yield) }, Logger: o.Logger}
+	if err = s.newTier(c.Tier, &files); err != nil {
+		return errors.Join(err, s.DB.Close())
+	}
 	s.Extents, err = extent.Open(extents, files)
 	if err != nil {
 		return errors.Join(err, s.DB.Close())
 	}
 	logged.extents.Store(s.Extents)
+	if s.Tier != nil {
+		if err := s.Tier.Attach(context.Background(), s.Extents); err != nil {
+			return errors.Join(err, s.DB.Close(), s.Extents.Close())
+		}
+		s.runTier()
+	}
 	return nil
 }
 
 // openNode opens the database as a view of the log, and the extents with their copies on other nodes.
-func (s *Node) openNode(path, extents string, o store.Options, c Cluster) (err error) {
+func (s *Node) openNode(config Config) (err error) {
+	c, o := *config.Cluster, config.Store
 	s.cluster = c
 	// The database closes the log when it is closed. If it was not opened, the log is closed here.
 	defer func() {
@@ -154,7 +173,19 @@ func (s *Node) openNode(path, extents string, o store.Options, c Cluster) (err e
 		logged = 0 // the log is cut, and the folders may be lost
 		o.Guard = s.checkOwner
 	}
-	s.Extents, err = extent.Open(extents, extent.Options{FS: o.FS, Logged: logged, Mirrored: true})
+	files := extent.Options{FS: o.FS, Logged: logged, Mirrored: true, Grace: config.Grace}
+	if config.Tier != nil {
+		of := *config.Tier
+		of.Nodes = len(c.Mirror.Nodes)
+		config.Tier = &of
+	}
+	if err = s.newTier(config.Tier, &files); err != nil {
+		return err
+	}
+	if s.Tier != nil && c.Streams != nil {
+		return errNoStreamTier
+	}
+	s.Extents, err = extent.Open(config.Extents, files)
 	if err != nil {
 		return err
 	}
@@ -162,17 +193,20 @@ func (s *Node) openNode(path, extents string, o store.Options, c Cluster) (err e
 	o.Log = c.Log
 	o.Applied = s.follow
 	o.Attachments = copiedContent{s.Extents}
-	if s.DB, err = store.Open(path, o); err != nil {
+	if s.DB, err = store.Open(config.Path, o); err != nil {
 		return err
 	}
 	if c.Streams != nil {
-		if err = s.openStreams(extents); err != nil {
+		if err = s.openStreams(config.Extents); err != nil {
 			return err
 		}
 		return s.agreeOrClose()
 	}
 	number, err := s.numberNode()
 	if err != nil {
+		return err
+	}
+	if err = s.attachTier(number); err != nil {
 		return err
 	}
 	c.Mirror.Extents = s.Extents
@@ -183,7 +217,10 @@ func (s *Node) openNode(path, extents string, o store.Options, c Cluster) (err e
 		return err
 	}
 	s.mirror = m
-	return s.agreeOrClose()
+	if err = s.agreeOrClose(); err == nil && s.Tier != nil {
+		s.runTier()
+	}
+	return err
 }
 
 func (s *Node) agreeOrClose() error {

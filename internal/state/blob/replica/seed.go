@@ -33,6 +33,7 @@ func Seed(ctx context.Context, path, keys, node string, c replog.Config) (err er
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.Update(func(tx *store.Tx) error {
 		number(tx, node)
+		record.ForgetTier(tx)
 		for id, key := range scopes {
 			tx.Put(record.MetaBucket, append(bytes.Clone(scopeKeyPrefix), id...), key)
 		}

@@ -24,16 +24,22 @@ import (
 // openStreamed opens a store with content in streams.
 func openStreamed(t *testing.T, c *natscluster.Cluster, dir string) *Node {
 	t.Helper()
-	log := check.Must(replog.Open(t.Context(),
-		replog.Config{Conn: c.Conn(t, 0), Name: "blobs", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)}))(t)
-	scopes := check.Must(encryption.OpenScopes("", func(string) []string { return nil }))(t)
-	s := check.Must(Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
-		Scopes: scopes, Cluster: &Cluster{
-			Log: log, Streams: &Streams{Config: contentstream.Config{Conn: c.Conn(t, 0), Replicas: 1, Grace: -1,
-				Log: slog.New(slog.DiscardHandler)},
-				AbsentAfter: time.Nanosecond, Every: time.Hour}}}))(t)
+	s := check.Must(tryStreamed(t, c, dir, time.Hour, Follower{}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// tryStreamed opens a store with content in streams, which looks for streams to delete at intervals.
+func tryStreamed(t *testing.T, c *natscluster.Cluster, dir string, every time.Duration, f Follower) (*Node, error) {
+	t.Helper()
+	log := check.Must(replog.Open(t.Context(),
+		replog.Config{Conn: c.Conn(t, 0), Name: "blobs", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)}))(t)
+	scopes := check.Must(encryption.OpenScopes("", func(string) []string { return []string{"s"} }))(t)
+	return Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
+		Scopes: scopes, Cluster: &Cluster{
+			Log: log, Follower: f, Streams: &Streams{Config: contentstream.Config{Conn: c.Conn(t, 0), Replicas: 1, Grace: -1,
+				Log: slog.New(slog.DiscardHandler)},
+				AbsentAfter: time.Nanosecond, Every: every}}})
 }
 
 // create makes a change.
@@ -63,11 +69,12 @@ func TestServerThatIsRetired(t *testing.T) {
 		retired, _, err := b.numbers()
 		return err == nil && retired[before]
 	}, "the server was not retired")
-	if err := create(a, "three"); !errors.Is(err, errRetired) || !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("a change by a server that was retired: %v", err)
-	}
+	check.OK(t, current(a)) // it learns of the end before it writes
 	if r, _ := a.Replication(); !errors.Is(r.Err, errRetired) {
 		t.Errorf("its state: %v", r.Err)
+	}
+	if err := create(a, "three"); !errors.Is(err, errRetired) || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a change by a server that was retired: %v", err)
 	}
 	check.OK(t, create(b, "three"))
 	check.OK(t, a.Close())
@@ -91,11 +98,12 @@ func TestSessionThatEnds(t *testing.T) {
 	if b.owner.number.Load() != a.owner.number.Load() {
 		t.Fatalf("the numbers are %d and %d, want the same", a.owner.number.Load(), b.owner.number.Load())
 	}
-	if err := create(a, "one"); !errors.Is(err, errRetired) {
-		t.Errorf("a change by the earlier process: %v, want errRetired", err)
-	}
+	check.OK(t, current(a))
 	if r, _ := a.Replication(); !errors.Is(r.Err, errRetired) {
 		t.Errorf("its state: %v", r.Err)
+	}
+	if err := create(a, "one"); !errors.Is(err, errRetired) {
+		t.Errorf("a change by the earlier process: %v, want errRetired", err)
 	}
 	w := b.Extents.NewWriter(100_000)
 	defer w.Close()

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -22,8 +23,22 @@ func TestOneNodeIsTheWorker(t *testing.T) {
 	}
 	claim(a, now, true)
 	claim(b, now, false)
+	for s, want := range map[*Node]error{a: nil, b: ErrNotWorker} {
+		if got := s.Worker(); got != a.Name() || got == "" {
+			t.Errorf("the worker is %q, want %q", got, a.Name())
+		}
+		check.OK(t, s.DB.View(func(tx *store.Tx) error {
+			if err := s.CheckWorker(tx); !errors.Is(err, want) {
+				t.Errorf("CheckWorker: %v, want %v", err, want)
+			}
+			return nil
+		}))
+	}
 	claim(a, now.Add(workerTerm-time.Second), true) // renewed
 	check.OK(t, current(b))
+	if got := b.worker.Load().until; got != a.worker.Load().until {
+		t.Errorf("the other node knows of a term until %d, want %d", got, a.worker.Load().until)
+	}
 	claim(b, now.Add(workerTerm+time.Second), false)
 	claim(b, now.Add(2*workerTerm), true) // the first one has stopped
 	check.OK(t, current(a))

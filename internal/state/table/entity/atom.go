@@ -28,16 +28,17 @@ func ParseAtom(body []byte, rules Rules) (Parsed, error) {
 		return Parsed{}, ErrInvalidInput
 	}
 	b := newBuilder(len(body), rules)
+	var scratch [16]byte // for numbers
 	err := atomProperties(body, func(name string, t Type, null bool, text []byte) error {
 		// The service sets the Timestamp; what clients send for it is ignored, whatever it is.
 		if null || name == "Timestamp" {
 			return b.null([]byte(name))
 		}
-		data, err := parseText(t, text, b.scratch[:0])
+		data, err := parseText(t, text, scratch[:0])
 		if err != nil {
 			return err
 		}
-		return b.add([]byte(name), t, data)
+		return b.add([]byte(name), scanned{t, data, t == String && plain(data)}, text)
 	})
 	if err != nil {
 		return Parsed{}, err

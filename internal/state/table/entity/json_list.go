@@ -37,15 +37,20 @@ type JSONList struct {
 // slot is a place in the order of the properties, with the name and type that entities have had there.
 type slot struct {
 	stored []byte // the property before its value, as it is in a record, without tagPlainValue
-	text   []byte // the member before its value: comma, annotation if the type has one, name, colon, quote if it has one
-	typ    Type
-	size   int // of the values in bytes, -1 for types that store a length
-	chosen int // index in JSONList.chosen, -1 for none
+	// head is the first eight bytes of stored, or all of it, and mask the bits in which a property has to agree with it:
+	// one comparison of numbers is enough for short names.
+	head, mask uint64
+	text       []byte // the member before its value: comma, annotation and quote if the type has one, name, colon
+	typ        Type
+	size       int // of the values in bytes, -1 for types that store a length
+	chosen     int // index in JSONList.chosen, -1 for none
 	// left is the number of times that entities may have something else at this place before the slot is written again. A
 	// table with entities of several kinds would otherwise write it for each of them.
 	left int
 	// typed says that the level has annotations.
 	typed bool
+	// time is the text of the last DateTime: the next one may be of the same second.
+	time ticks.Text
 }
 
 // patience is the highest value of slot.left.
@@ -115,10 +120,13 @@ func (l *JSONList) Append(dst, partition, row []byte, r Record) []byte {
 	}
 	dst = append(append(dst, '"'), l.timestamp...)
 	w := slotWalk{list: l, rest: r[recordHeader:]}
-	for w.next() {
-		dst = w.slot.appendMember(dst, w.value)
+	for {
+		s, v := w.next()
+		if s == nil {
+			return append(dst, '}')
+		}
+		dst = s.appendMember(dst, v)
 	}
-	return append(dst, '}')
 }
 
 // retime writes another time into the texts, which stay as they are otherwise: the entities of a page have one
@@ -186,13 +194,17 @@ func (l *JSONList) appendChosen(dst, partition, row []byte, r Record) []byte {
 	}
 	// One pass over the properties, which are in another order, and not one for each name.
 	w := slotWalk{list: l, rest: r[recordHeader:]}
-	for left := len(l.index); left > 0 && w.next(); {
-		if w.slot.chosen < 0 {
+	for left := len(l.index); left > 0; {
+		s, v := w.next()
+		if s == nil {
+			break
+		}
+		if s.chosen < 0 {
 			continue
 		}
-		if c := &l.chosen[w.slot.chosen]; !c.found {
-			c.found, c.value = true, w.value
-			c.slot.typ, c.slot.typed, c.slot.text = w.slot.typ, w.slot.typed, append(c.slot.text[:0], w.slot.text...)
+		if c := &l.chosen[s.chosen]; !c.found {
+			c.found, c.value = true, v
+			c.slot.typ, c.slot.typed, c.slot.text = s.typ, s.typed, append(c.slot.text[:0], s.text...)
 			left--
 		}
 	}
@@ -223,26 +235,24 @@ type slotWalk struct {
 	list *JSONList
 	rest []byte
 	at   int // the next slot
-	// The current property.
-	slot  *slot
-	value storedValue
 }
 
-// next moves to the next property and reports whether there is one.
-func (w *slotWalk) next() bool {
+// next moves to the next property and returns it with its slot, which is nil at the end. The slot is valid until the
+// next call.
+func (w *slotWalk) next() (s *slot, v storedValue) {
 	b := w.rest
 	if len(b) == 0 {
-		return false
+		return nil, v
 	}
 	if l := w.list; w.at < len(l.slots) && l.slots[w.at].begins(b) {
-		w.slot = &l.slots[w.at]
-		w.slot.left = patience
-	} else if !w.find() {
-		return false
+		s = &l.slots[w.at]
+		s.left = patience
+	} else if s = w.find(); s == nil {
+		return nil, v
 	}
 	w.at++
-	at := len(w.slot.stored)
-	n := w.slot.size
+	at := len(s.stored)
+	n := s.size
 	if n < 0 {
 		var size int
 		if at < len(b) && b[at] < 0x80 { // the common case of uvarint
@@ -250,55 +260,61 @@ func (w *slotWalk) next() bool {
 		} else {
 			var long uint64
 			if long, size = uvarint(b[at:]); size <= 0 || long > uint64(len(b)-at-size) {
-				return false
+				return nil, v
 			}
 			n = int(long)
 		}
 		at += size
 	}
 	if n > len(b)-at {
-		return false
+		return nil, v
 	}
-	w.value = storedValue{typ: w.slot.typ, plain: b[0]&tagPlainValue != 0, data: b[at : at+n]}
 	w.rest = b[at+n:]
-	return true
+	return s, storedValue{typ: s.typ, plain: b[0]&tagPlainValue != 0, data: b[at : at+n]}
 }
 
 // begins reports whether b begins with the slot's property.
 func (s *slot) begins(b []byte) bool {
+	if len(b) < 8 {
+		return s.equals(b)
+	}
+	return (binary.LittleEndian.Uint64(b)^s.head)&s.mask == 0 && (len(s.stored) <= 8 || s.equals(b))
+}
+
+// equals is begins by a comparison of all bytes.
+func (s *slot) equals(b []byte) bool {
 	n := len(s.stored)
 	return len(b) >= n && b[0]&^tagPlainValue == s.stored[0] && string(b[1:n]) == string(s.stored[1:])
 }
 
-// find makes w.slot the slot of the next property, which is not at its place. It reports whether the property can be
-// read.
-func (w *slotWalk) find() bool {
+// find returns the slot of the next property, which is not at its place, or nil if the property cannot be read.
+func (w *slotWalk) find() (s *slot) {
 	l := w.list
 	// An entity may lack some of the properties that others have.
 	for i := w.at + 1; i < min(w.at+4, len(l.slots)); i++ {
 		if l.slots[i].begins(w.rest) {
-			w.at, w.slot = i, &l.slots[i]
-			return true
+			w.at = i
+			return &l.slots[i]
 		}
 	}
 	it := Iterator{rest: w.rest}
 	if !it.Next() {
-		return false
+		return nil
 	}
 	switch {
 	case w.at == len(l.slots) && w.at < maxProperties:
 		l.slots = append(l.slots, slot{})
-		w.slot = &l.slots[w.at]
+		s = &l.slots[w.at]
 	case w.at < len(l.slots) && l.slots[w.at].left == 0:
-		w.slot = &l.slots[w.at]
+		s = &l.slots[w.at]
 	default:
 		if w.at < len(l.slots) {
 			l.slots[w.at].left--
 		}
-		w.slot = &l.other
+		s = &l.other
 	}
-	l.fill(w.slot, &it)
-	return true
+	l.fill(s, &it)
+	return s
 }
 
 // fill makes s the slot of a property.
@@ -320,6 +336,10 @@ func (l *JSONList) fill(s *slot, it *Iterator) {
 	s.stored = append(s.stored[:0], it.tag&^tagPlainValue)
 	s.stored = binary.AppendUvarint(s.stored, uint64(len(it.Name)))
 	s.stored = append(s.stored, it.Name...)
+	var first [8]byte
+	copy(first[:], s.stored)
+	s.head = binary.LittleEndian.Uint64(first[:])
+	s.mask = (1<<(8*min(len(s.stored), len(first))) - 1) &^ tagPlainValue
 	s.text = append(s.text[:0], ',')
 	// Whether a Double has an annotation depends on its value.
 	if l.form.Metadata != NoMetadata && it.Type != Double && annotated(it.Type, it.Data) {
@@ -355,6 +375,9 @@ func (s *slot) appendMember(dst []byte, v storedValue) []byte {
 			dst = append(append(dst, name...), `@odata.type":"Edm.Double"`...)
 		}
 		return v.appendTo(append(dst, s.text...))
+	case DateTime:
+		s.time.Set(ticks.Ticks(binary.BigEndian.Uint64(d)))
+		return append(append(append(dst, s.text...), s.time.Plain()...), '"')
 	}
 	return append(appendText(append(dst, s.text...), s.typ, d), '"')
 }

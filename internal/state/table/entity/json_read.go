@@ -40,6 +40,7 @@ func ParseJSON(body []byte, rules Rules) (Parsed, error) {
 	// The record is about as long as the body, so that it seldom grows.
 	b := newBuilder(len(body), rules)
 	b.keysStay = true
+	var scratch [16]byte // for numbers
 	for i := range members {
 		m := &members[i]
 		if m.annotation {
@@ -48,14 +49,14 @@ func ParseJSON(body []byte, rules Rules) (Parsed, error) {
 		if string(m.name) == "Timestamp" { // clients send any value, even the year 1
 			m.kind = jsonNull
 		}
-		v, null, err := m.value(findAnnotation(members, i), b.scratch[:0])
+		v, null, err := m.value(findAnnotation(members, i), scratch[:0])
 		if err != nil {
 			return Parsed{}, err
 		}
 		if null {
 			err = b.null(m.name)
 		} else {
-			err = b.add(m.name, v.Type, v.data)
+			err = b.add(m.name, v, m.text)
 		}
 		if err != nil {
 			return Parsed{}, err
@@ -77,8 +78,16 @@ func findAnnotation(members []member, i int) []byte {
 	if i > 0 && members[i-1].annotation && bytes.Equal(members[i-1].name, name) {
 		return members[i-1].text
 	}
-	for j := range members {
-		if m := &members[(i+1+j)%len(members)]; m.annotation && bytes.Equal(m.name, name) {
+	if text := annotationOf(name, members[i+1:]); text != nil {
+		return text
+	}
+	return annotationOf(name, members[:i])
+}
+
+// annotationOf returns the type that the first annotation of a name declares, nil without one.
+func annotationOf(name []byte, members []member) []byte {
+	for i := range members {
+		if m := &members[i]; m.annotation && bytes.Equal(m.name, name) {
 			return m.text
 		}
 	}
@@ -93,6 +102,8 @@ type member struct {
 	kind       kind
 	// text is the decoded text of a string, or the digits of a number.
 	text []byte
+	// plain says that the text of a string needs no escapes in JSON.
+	plain bool
 }
 
 type kind uint8
@@ -109,6 +120,8 @@ const (
 type scanned struct {
 	Type Type
 	data []byte
+	// plain says that a String needs no escapes in JSON.
+	plain bool
 }
 
 // value converts a member to the declared type, or to the type that JSON implies. It appends numbers to buf.
@@ -116,31 +129,26 @@ func (m *member) value(declared, buf []byte) (v scanned, null bool, err error) {
 	if m.kind == jsonNull {
 		return v, true, nil
 	}
-	var t Type
-	if declared != nil {
+	switch {
+	case declared != nil:
 		var ok bool
-		if t, ok = typeByName(declared); !ok {
+		if v.Type, ok = typeByName(declared); !ok {
 			return v, false, ErrInvalidInput
 		}
-	} else {
-		t = m.implied()
-	}
-	data, err := m.convert(t, buf)
-	return scanned{t, data}, false, err
-}
-
-func (m *member) implied() Type {
-	switch m.kind {
-	case jsonString:
-		return String
-	case jsonNumber:
+	case m.kind == jsonString:
+		v.Type = String
+	case m.kind == jsonNumber:
 		// A whole number beyond Int32 is a Double, as on Azure: an Int64 has to say so.
-		if _, err := strconv.ParseInt(string(m.text), 10, 32); err == nil {
-			return Int32
+		if n, err := strconv.ParseInt(string(m.text), 10, 32); err == nil {
+			return scanned{Type: Int32, data: binary.BigEndian.AppendUint32(buf, uint32(n))}, false, nil
 		}
-		return Double
+		v.Type = Double
+	default:
+		v.Type = Boolean
 	}
-	return Boolean
+	v.data, err = m.convert(v.Type, buf)
+	v.plain = v.Type == String && m.plain
+	return v, false, err
 }
 
 func (m *member) convert(t Type, buf []byte) ([]byte, error) {
@@ -244,11 +252,11 @@ func parseDouble(s string) (float64, bool) {
 
 // builder builds a record and enforces the rules on the names and the number of properties.
 type builder struct {
-	parsed  Parsed
-	rules   Rules
-	count   int
-	scratch [16]byte
-	seen    uint8 // keys and Timestamp that occurred in the body, null or not
+	parsed Parsed
+	rules  Rules
+	count  int
+	seen   uint8  // keys and Timestamp that occurred in the body, null or not
+	names  uint64 // bits of the names of the properties so far, see nameBit
 	// keysStay says that the memory of the values lasts as long as the result.
 	keysStay bool
 }
@@ -263,8 +271,8 @@ const (
 	seenTimestamp
 )
 
-// system handles the three system properties. handled is false for all others.
-func (b *builder) system(name []byte, t Type, data []byte, null bool) (handled bool, err error) {
+// system handles the three system properties. handled is false for all others. text is that of a String.
+func (b *builder) system(name []byte, t Type, text []byte, null bool) (handled bool, err error) {
 	var bit uint8
 	var key *[]byte
 	switch string(name) {
@@ -284,11 +292,11 @@ func (b *builder) system(name []byte, t Type, data []byte, null bool) (handled b
 	case t != String:
 		return true, ErrPrimaryKeyType
 	default:
-		if err := CheckKey(data); err != nil {
+		if err := CheckKey(text); err != nil {
 			return true, err
 		}
-		if *key = data; !b.keysStay {
-			*key = append(make([]byte, 0, len(data)), data...)
+		if *key = text; !b.keysStay {
+			*key = append(make([]byte, 0, len(text)), text...)
 		}
 	}
 	b.seen |= bit
@@ -306,27 +314,45 @@ func (b *builder) null(name []byte) error {
 	return nil
 }
 
-// add adds a property whose value has its stored form.
-func (b *builder) add(name []byte, t Type, data []byte) error {
-	if handled, err := b.system(name, t, data, false); handled {
+// add adds a property whose value has its stored form. text is that of a String once more: keys refer to it, and the
+// compiler could not keep the memory of other values on the stack if they seemed to refer to v.data.
+func (b *builder) add(name []byte, v scanned, text []byte) error {
+	if handled, err := b.system(name, v.Type, text, false); handled {
 		return err
 	}
 	if err := checkName(name, b.rules); err != nil {
 		return err
 	}
-	// A look through the record costs less than a map for the usual number of properties, and at most 252 squared.
-	it := b.parsed.Record.Properties()
-	for it.Next() {
-		if len(it.Name) == len(name) && string(it.Name) == string(name) {
-			return ErrDuplicateProperties
-		}
+	if bit := nameBit(name); b.names&bit == 0 {
+		b.names |= bit
+	} else if b.has(name) {
+		return ErrDuplicateProperties
 	}
 	// The record never has more properties than may be stored, so that the look through it above stays short.
 	if b.count++; b.count > maxProperties {
 		return ErrTooManyProperties
 	}
-	b.parsed.Record = b.parsed.Record.appendProperty(t, name, data)
+	b.parsed.Record = b.parsed.Record.appendProperty(name, v)
 	return nil
+}
+
+// nameBit returns one of 64 bits for a name that is not empty. Most names of an entity have different ones, which shows
+// without a comparison that they differ.
+func nameBit(name []byte) uint64 {
+	n := len(name)
+	return 1 << ((n + int(name[0]) + 3*int(name[n-1]) + 5*int(name[n/2])) % 64)
+}
+
+// has reports whether the record has a property. A look through it costs less than a map for the usual number of
+// properties, and at most 252 squared.
+func (b *builder) has(name []byte) bool {
+	it := b.parsed.Record.Properties()
+	for it.Next() {
+		if string(it.Name) == string(name) {
+			return true
+		}
+	}
+	return false
 }
 
 func (b *builder) done() (Parsed, error) {

@@ -33,6 +33,7 @@ func scanObject(b []byte, members []member) ([]member, error) {
 		} else {
 			m := member{name: name}
 			m.kind, m.text, ok = s.scalar()
+			m.plain = s.plain
 			if about, found := bytes.CutSuffix(name, []byte(typeSuffix)); found {
 				m.name, m.annotation = about, true
 				ok = ok && m.kind == jsonString
@@ -86,6 +87,9 @@ func ParseTableName(body []byte) (name string, ok bool) {
 type scanner struct {
 	b []byte
 	i int
+	// plain says that the last text needs no escapes in JSON. It is found out while the text is scanned, which saves a
+	// pass over it.
+	plain bool
 }
 
 func (s *scanner) space() {
@@ -182,23 +186,33 @@ func (s *scanner) text() ([]byte, bool) {
 		return nil, false
 	}
 	start := s.i
+	var high uint64 // has a bit above U+007F if one of the characters does
 	// Eight bytes at a time are passed while none of them ends the text or needs a look. The loop below decides.
 	for len(s.b)-s.i >= 8 {
-		if found := special(binary.LittleEndian.Uint64(s.b[s.i:])); found != 0 {
-			s.i += bits.TrailingZeros64(found) / 8
+		w := binary.LittleEndian.Uint64(s.b[s.i:])
+		if found := special(w); found != 0 {
+			first := bits.TrailingZeros64(found) / 8
+			high |= w & (1<<(8*first) - 1) // those before the one that was found
+			s.i += first
 			break
 		}
+		high |= w
 		s.i += 8
 	}
 	for ; s.i < len(s.b); s.i++ {
 		switch c := s.b[s.i]; {
 		case c == '"':
 			s.i++
+			s.plain = high&highBits == 0
 			return s.b[start : s.i-1], true
 		case c == '\\':
-			return s.escaped(start)
+			text, ok := s.escaped(start)
+			s.plain = plain(text)
+			return text, ok
 		case c < 0x20:
 			return nil, false
+		default:
+			high |= uint64(c)
 		}
 	}
 	return nil, false

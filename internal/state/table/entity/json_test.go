@@ -409,6 +409,26 @@ func TestParseTableName(t *testing.T) {
 	}
 }
 
+// Names are compared only where a number that is made of them is the same: one of 64, so that many names share it.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	var body strings.Builder
+	for i := range maxProperties {
+		fmt.Fprintf(&body, `,"n%03d":%d`, i, i)
+		p, err := ParseJSON([]byte("{"+body.String()[1:]+"}"), Rules{})
+		if err != nil {
+			t.Fatalf("%d names: %v", i+1, err)
+		}
+		if v, ok := p.Record.Lookup(fmt.Sprintf("n%03d", i)); !ok || v.Type != Int32 || v.Num != uint64(i) {
+			t.Fatalf("property %d is %v, %v", i, v, ok)
+		}
+		again := fmt.Sprintf(`{%s,"n%03d":1}`, body.String()[1:], i/2)
+		if _, err := ParseJSON([]byte(again), Rules{}); !errors.Is(err, ErrDuplicateProperties) {
+			t.Fatalf("property %d twice of %d: %v", i/2, i+1, err)
+		}
+	}
+}
+
 // Texts are looked at eight bytes at a time: every byte at every position must be found as if it was looked at alone.
 func TestSpecialCharacters(t *testing.T) {
 	t.Parallel()
@@ -433,6 +453,8 @@ func TestSpecialCharacters(t *testing.T) {
 					}
 				case !ok || string(text) != string(s):
 					t.Fatalf("%q is read as %q: %v", s, text, ok)
+				case sc.plain != plain(s):
+					t.Fatalf("%q is taken for plain: %v", s, sc.plain)
 				}
 			}
 		}

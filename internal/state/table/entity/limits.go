@@ -89,6 +89,9 @@ type Rules struct {
 // checkName returns an error if a property cannot have the name. A name has at most 255 characters and is a C#
 // identifier.
 func checkName(name []byte, rules Rules) *Error {
+	if plainName(name) {
+		return nil
+	}
 	units := 0
 	for i, c := range string(name) {
 		units++
@@ -117,6 +120,19 @@ func checkName(name []byte, rules Rules) *Error {
 		return ErrPropertyNameTooLong
 	}
 	return nil
+}
+
+// plainName reports whether a name is a usual one: ASCII letters, digits and underscores, and valid in every version.
+func plainName(name []byte) bool {
+	if len(name) == 0 || len(name) > maxNameUnits || name[0] <= '9' {
+		return false
+	}
+	for _, c := range name {
+		if letter := c | 0x20; (letter < 'a' || letter > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return true
 }
 
 // utf16Len counts the UTF-16 code units of UTF-8 text.

@@ -78,28 +78,29 @@ func (r Record) SetTimestamp(t ticks.Ticks) { binary.BigEndian.PutUint64(r[1:rec
 var fixedSize = [lastType + 1]int{String: -1, Binary: -1, Boolean: 1, DateTime: 8, Double: 8, GUID: 16, Int32: 4,
 	Int64: 8}
 
-// appendProperty adds a property. data is the encoded value without a length.
-func (r Record) appendProperty(t Type, name, data []byte) Record {
-	tag := byte(t)
+// appendProperty adds a property.
+func (r Record) appendProperty(name []byte, v scanned) Record {
+	tag := byte(v.Type)
 	if plain(name) {
 		tag |= tagPlainName
 	}
-	if t == String && plain(data) {
+	if v.plain {
 		tag |= tagPlainValue
 	}
 	r = append(r, tag)
 	r = binary.AppendUvarint(r, uint64(len(name)))
 	r = append(r, name...)
-	if fixedSize[t] < 0 {
-		r = binary.AppendUvarint(r, uint64(len(data)))
+	if fixedSize[v.Type] < 0 {
+		r = binary.AppendUvarint(r, uint64(len(v.data)))
 	}
-	return append(r, data...)
+	return append(r, v.data...)
 }
 
 // Append adds a property. The record must not have the name; nothing is checked.
 func (r Record) Append(name string, v Value) Record {
 	var buf [8]byte
-	return r.appendProperty(v.Type, []byte(name), v.data(buf[:0]))
+	data := v.data(buf[:0])
+	return r.appendProperty([]byte(name), scanned{v.Type, data, v.Type == String && plain(data)})
 }
 
 // data returns the value as it is stored in a record. It appends numbers to buf.

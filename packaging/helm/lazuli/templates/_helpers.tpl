@@ -7,6 +7,12 @@ app.kubernetes.io/name: lazuli
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* Front-ends have another name than the nodes, so that no service or policy of the nodes takes them for one. */}}
+{{- define "lazuli.frontSelector" -}}
+app.kubernetes.io/name: lazuli-front
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "lazuli.labels" -}}
 {{ include "lazuli.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

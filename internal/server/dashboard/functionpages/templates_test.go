@@ -1,0 +1,13 @@
+package functionpages
+
+import (
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/frame/frametest"
+)
+
+func TestTemplatesFollowTheirModels(t *testing.T) {
+	t.Parallel()
+	frametest.Templates(t, files, functionPage{}, functionsPage{}, invocationPage{}, processesPage{}, workerPage{},
+		workersPage{})
+}

@@ -1,0 +1,2 @@
+// Package tablepages has the pages of tables, entities and partitions.
+package tablepages

@@ -1,0 +1,13 @@
+package workflowpages
+
+import (
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard/frame/frametest"
+)
+
+func TestTemplatesFollowTheirModels(t *testing.T) {
+	t.Parallel()
+	frametest.Templates(t, files, durableEntitiesPage{}, durableEntityPage{}, hubPage{}, hubsPage{}, instancePage{},
+		schedulesPage{})
+}

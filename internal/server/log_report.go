@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+)
+
+// LogReport holds what a node says about a replicated log, in `lazuli cluster status`.
+type LogReport struct {
+	Applied    uint64 `json:"applied"` // sequence of the last record that was applied
+	Lag        uint64 `json:"lag"`     // messages that were not processed yet
+	CatchingUp bool   `json:"catching_up"`
+	Appends    uint64 `json:"appends"`
+	Conflicts  uint64 `json:"conflicts"`
+	// Home is the node through which changes go, as this node sees it: the one beside the log's leader. It is empty while
+	// that is not known.
+	Home     string `json:"home,omitempty"`
+	Snapshot uint64 `json:"snapshot"` // sequence of the last record of the newest snapshot; 0 without one
+	// Missing is the number of bytes of content that this node lacks, of the log of the blobs. It is nil until all other
+	// nodes have said what they have.
+	Missing *int64 `json:"missing,omitempty"`
+	// Remote are the bytes of content that this node has only in the tier of content, and TierProblem is why it cannot
+	// use that, of the log of the blobs.
+	Remote      int64  `json:"remote,omitempty"`
+	TierProblem string `json:"tier_problem,omitempty"`
+	Problem     string `json:"problem,omitempty"`
+}
+
+// replicated is a service whose state is a view of a replicated log on a node of a cluster.
+type replicated interface {
+	Replication() (replog.Status, bool)
+	Snapshot(context.Context) error
+}
+
+func logReport(svc replicated) LogReport {
+	r, _ := svc.Replication()
+	l := LogReport{Applied: r.Applied, Lag: r.Lag, CatchingUp: r.CatchingUp, Appends: r.Appends, Conflicts: r.Conflicts,
+		Snapshot: r.Snapshot.Seq}
+	if err := errors.Join(r.Err, r.Problem); err != nil {
+		l.Problem = err.Error()
+	}
+	return l
+}
+
+// logs are the services with a replicated log, by the names of the logs.
+func (o *services) logs() map[string]replicated {
+	logs := map[string]replicated{}
+	for _, s := range o.shards {
+		logs[s.Log("tables")], logs[s.Log("queues")] = s.tables.State, s.queues.State.Database()
+		logs[s.Log("blobs")] = s.blobs.State.Membership
+	}
+	return logs
+}
+
+// reportOf is what this node of a cluster says about a log.
+func (o *services) reportOf(name string, svc replicated) LogReport {
+	r := logReport(svc)
+	r.Home = o.forward.HomeOf(name)
+	return r
+}
