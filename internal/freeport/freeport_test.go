@@ -6,33 +6,37 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/filelock"
 )
 
-// childVar makes the test binary print an address.
+// childVar makes the test binary print as many addresses as it says.
 const childVar = "LAZULI_TEST_FREEPORT_CHILD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childVar) != "" {
-		address, err := Address()
-		if err != nil {
-			panic(err)
+	if n, _ := strconv.Atoi(os.Getenv(childVar)); n > 0 {
+		for range n {
+			address, err := Address()
+			if err != nil {
+				panic(err)
+			}
+			fmt.Println(address)
 		}
-		fmt.Print(address)
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// A process takes a part of the range that no other process has.
+// A process takes parts of the range that no other process has: the next one when it has used one up.
 func TestProcessesUseDifferentParts(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	const free = 7
+	free := []int{7, 30}
 	for n := range parts {
-		if n == free {
+		if slices.Contains(free, n) {
 			continue
 		}
 		f, err := os.Create(lockPath(n))
@@ -45,13 +49,31 @@ func TestProcessesUseDifferentParts(t *testing.T) {
 		t.Cleanup(func() { _ = filelock.Close(f) })
 	}
 	c := exec.CommandContext(t.Context(), os.Args[0])
-	c.Env = append(os.Environ(), childVar+"=1")
-	address, err := c.Output()
+	// More than a part has, whether or not some of its ports are in use, and not more than two parts have.
+	const addresses = processPorts + 10
+	c.Env = append(os.Environ(), fmt.Sprint(childVar, "=", addresses))
+	out, err := c.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("127.0.0.1:%d", (firstPort+free*processPorts)/processPorts); !strings.HasPrefix(string(address),
-		want) {
-		t.Errorf("the address is %s, want %s..", address, want)
+	list := strings.Fields(string(out))
+	if n := len(list); n != addresses {
+		t.Errorf("%d addresses, want %d", n, addresses)
+	}
+	seen := map[string]bool{}
+	var used []int
+	for _, address := range list {
+		var port int
+		if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil || seen[address] {
+			t.Fatalf("the address is %s, %v, seen before: %t", address, err, seen[address])
+		}
+		seen[address] = true
+		if n := (port - firstPort) / processPorts; !slices.Contains(used, n) {
+			used = append(used, n)
+		}
+	}
+	slices.Sort(used)
+	if !slices.Equal(used, free) {
+		t.Errorf("the addresses are in the parts %v, want %v", used, free)
 	}
 }
