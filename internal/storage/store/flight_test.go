@@ -145,11 +145,14 @@ func TestNothingIsBuiltOnAHold(t *testing.T) {
 			defer db.flights.mu.Unlock()
 			return len(db.flights.list) > 1
 		}, "groups are in flight")
+		// The hold begins before it returns, and this goroutine may come to run late in it. What is visible changes next
+		// when the hold is over: not before HoldLease has passed since it was asked for.
+		asked := time.Now()
 		check.OK(t, db.hold(n))
-		held, at := time.Now(), visible()
+		at := visible()
 		check.Eventually(t, func() bool { return visible() != at }, "the writes go on after the hold")
-		if waited := time.Since(held); waited < HoldLease/2 {
-			t.Errorf("a write was applied %v after the hold, which lasts %v", waited, HoldLease)
+		if waited := time.Since(asked); waited < HoldLease {
+			t.Errorf("a write was applied %v after the hold was asked for, which lasts %v", waited, HoldLease)
 		}
 	}
 }
