@@ -73,7 +73,7 @@ func ExampleWithRateLimitPerKey() {
 	defer stopServer()
 
 	type call struct{ Customer string }
-	ctx, done := context.WithTimeout(context.Background(), time.Minute)
+	ctx, done := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer done()
 	var mu sync.Mutex
 	calls := map[string]int{}

@@ -12,7 +12,7 @@ import (
 func ExampleApp_Schedules() {
 	storage, stopServer := exampleStorage("reports")
 	defer stopServer()
-	ctx, done := context.WithTimeout(context.Background(), time.Minute)
+	ctx, done := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer done()
 
 	// From any process, at any time; `lazuli schedule create` does the same.

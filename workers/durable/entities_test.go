@@ -48,7 +48,7 @@ func newEntityApp(t *testing.T, o durable.Options, options ...lazulitest.Option)
 func (a *entityApp) run() *hub.Client {
 	a.t.Helper()
 	a.account.Run(a.App)
-	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(a.t.Context(), check.Patience)
 	defer cancel()
 	c, err := a.engine.WaitClient(ctx)
 	check.OK(a.t, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -85,7 +86,7 @@ func TestChangesKeepTheTargetInStep(t *testing.T) {
 			inStep := func(what string) {
 				t.Helper()
 				var last any
-				for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+				for deadline := time.Now().Add(check.Patience); time.Now().Before(deadline); {
 					differences, err := f.role.Verify(ctx)
 					if err == nil && len(differences) == 0 {
 						return

@@ -61,8 +61,8 @@ func TestHandlerStartsOrchestration(t *testing.T) {
 		if s.RuntimeStatus != "Completed" || s.Output != `["Hello, Tokyo!","Hello, London!"]` {
 			t.Errorf("the status is %+v", s)
 		}
-	case <-time.After(time.Minute):
-		t.Fatal("the orchestration did not end within a minute")
+	case <-time.After(check.Patience):
+		t.Fatal("the orchestration did not end")
 	}
 }
 

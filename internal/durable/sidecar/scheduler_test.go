@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -53,7 +52,7 @@ func newSchedulerIn(t *testing.T, a *lazulitest.Account, o sidecar.Options) *sch
 }
 
 func (s *scheduler) call(name string, request, answer proto.Message) error {
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), check.Patience)
 	defer cancel()
 	return s.conn.Invoke(ctx, "/TaskHubSidecarService/"+name, request, answer)
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/durable/sidecar"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
@@ -77,7 +77,7 @@ func TestHubsAreApart(t *testing.T) {
 	t.Parallel()
 	c := serve(t, sidecar.Options{})
 	for _, hub := range []string{"one", "two"} {
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), time.Minute)
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), check.Patience)
 		defer cancel()
 		if err := c.StartWorkItemListener(ctx, hello(hub)); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestNamesOfHubs(t *testing.T) {
 	t.Parallel()
 	c := serve(t, sidecar.Options{})
 	for _, hub := range []string{"my-hub", "my.hub", "a", "7th_hub", strings.Repeat("long-", 12)} {
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), time.Minute)
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), check.Patience)
 		defer cancel()
 		if err := c.StartWorkItemListener(ctx, hello(hub)); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestWorkersSurviveTheDeletionOfTheirHub(t *testing.T) {
 	account := lazulitest.Start(t).Account(t)
 	conn := dialTo(t, account, sidecar.Options{})
 	c := client.NewTaskHubGrpcClient(conn, backend.DefaultLogger())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	if err := c.StartWorkItemListener(ctx, hello("the worker")); err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestTokenIsDemanded(t *testing.T) {
 func TestMessagesOfStrangersAreNotReceived(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, sidecar.Options{Token: "open sesame"})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	for _, method := range []string{"StartInstance", "QueryInstances", "GetWorkItems", "Unknown"} {
 		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},

@@ -27,6 +27,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard/requestlog"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 const base = "/ui/accounts/devstoreaccount1/"
@@ -561,7 +562,7 @@ func TestLiveRequests(t *testing.T) {
 	}()
 	wait := func(text string) {
 		t.Helper()
-		for end := time.After(time.Minute); !w.has(text); {
+		for end := time.After(check.Patience); !w.has(text); {
 			select {
 			case <-w.more:
 			case <-end:

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -81,7 +82,7 @@ func (t hastyTimer) Stop()               { t.t.Stop() }
 func (f *fixture) settled(t *testing.T, entities int) {
 	t.Helper()
 	var last string
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(check.Patience); time.Now().Before(deadline); {
 		r, err := f.index.Verify(t.Context())
 		if err == nil && r.Complete && r.Different == 0 && r.Entities == entities && r.Documents == entities {
 			return
