@@ -126,7 +126,7 @@ func TestBlobsOnAnExternalNATS(t *testing.T) {
 		b.wantBlob(t, name, p)
 	}
 
-	cluster.Stop(cluster.Leads("LAZULI_LOG_blobs"))
+	cluster.Stop(cluster.WaitLeads("LAZULI_LOG_blobs"))
 	put(b, "later", noise(6, 1<<20))
 	a.wantBlob(t, "later", want["later"])
 

@@ -49,7 +49,7 @@ func TestTablesOnAnExternalNATS(t *testing.T) {
 	}
 	put(a, "1")
 	check.Must(b.GetEntity(t.Context(), "p", "1", nil))(t)
-	cluster.Stop(cluster.Leads("LAZULI_LOG_tables"))
+	cluster.Stop(cluster.WaitLeads("LAZULI_LOG_tables"))
 	put(b, "2")
 	check.Must(a.GetEntity(t.Context(), "p", "2", nil))(t)
 	c := serve(config(t.TempDir()))

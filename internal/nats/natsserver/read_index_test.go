@@ -89,10 +89,7 @@ func TestServerThatWasCutOffConfirmsNoFormerEnd(t *testing.T) {
 			}
 		}
 	}
-	leader := r.c.Leads(readStream)
-	if leader < 0 {
-		t.Fatal("the stream has no leader")
-	}
+	leader := r.c.WaitLeads(readStream)
 	r.c.Cut(leader, true)
 	last := r.publish((leader + 1) % 3)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -164,6 +164,13 @@ func (c *Cluster) Leads(stream string) int {
 	return -1
 }
 
+// WaitLeads is Leads for a stream that has a leader, or will have one: a busy machine may elect another at any time.
+func (c *Cluster) WaitLeads(stream string) (leader int) {
+	c.t.Helper()
+	check.Eventually(c.t, func() bool { leader = c.Leads(stream); return leader >= 0 }, "stream %s has a leader", stream)
+	return leader
+}
+
 // WaitCurrent waits until each server has all of a stream. A server that was started again and still catches up does
 // not count as one of the majority that elects a leader.
 func (c *Cluster) WaitCurrent(stream string) {
