@@ -22,6 +22,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
@@ -187,7 +188,7 @@ func TestContentTierOfNodes(t *testing.T) {
 		}
 	}
 	again := check.Must(azblob.NewClientFromConnectionString(c.nodes[0].ConnectionString(), nil))(t)
-	check.Must(again.CreateContainer(t.Context(), "box", nil))(t)
+	madeBy(again.CreateContainer(t.Context(), "box", nil))(t)
 	for i := range blobs {
 		b.put(client(i%3), fmt.Sprint("blob", i), size)
 	}
@@ -240,9 +241,18 @@ func TestContentTierOfNodes(t *testing.T) {
 	settled(0, 1, 2)
 	b.read(client(1), "in the end", "", 0)
 	place := check.Must(backup.Open(filepath.Join(t.TempDir(), "backups"), ""))(t)
-	made := check.Must(backup.Make(t.Context(), place, func(ctx context.Context, _ backup.Held) (backup.Source, error) {
-		return c.nodes[0].Moment(ctx)
-	}, backup.Options{}))(t)
+	var made backup.Result
+	check.Eventually(t, func() bool { // A node of a busy machine is not ready at any time.
+		var err error
+		made, err = backup.Make(t.Context(), place, func(ctx context.Context, _ backup.Held) (backup.Source, error) {
+			return c.nodes[0].Moment(ctx)
+		}, backup.Options{})
+		again := errors.Is(err, ErrNotReady) || errors.Is(err, store.ErrUnavailable)
+		if err != nil && !again {
+			t.Fatal(err)
+		}
+		return err == nil
+	}, "a backup of a node is made")
 	then := filepath.Join(t.TempDir(), "then")
 	check.OK(t, backup.Restore(t.Context(), place, made.Manifest, then,
 		backup.RestoreOptions{Verify: func(context.Context, string) error { return nil }}))

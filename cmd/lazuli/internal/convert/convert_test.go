@@ -19,6 +19,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -191,9 +192,18 @@ func TestConversionSurvivesKills(t *testing.T) {
 func backUp(t *testing.T, node *server.Server) string {
 	t.Helper()
 	place := backup.Folder(filepath.Join(t.TempDir(), "backups"))
-	made := check.Must(backup.Make(t.Context(), place, func(ctx context.Context, _ backup.Held) (backup.Source, error) {
-		return node.Moment(ctx)
-	}, backup.Options{}))(t)
+	var made backup.Result
+	check.Eventually(t, func() bool { // A node of a busy machine is not ready at any time.
+		var err error
+		made, err = backup.Make(t.Context(), place, func(ctx context.Context, _ backup.Held) (backup.Source, error) {
+			return node.Moment(ctx)
+		}, backup.Options{})
+		again := errors.Is(err, server.ErrNotReady) || errors.Is(err, store.ErrUnavailable)
+		if err != nil && !again {
+			t.Fatal(err)
+		}
+		return err == nil
+	}, "a backup is made")
 	folder := filepath.Join(t.TempDir(), "restored")
 	check.OK(t, backup.Restore(t.Context(), place, check.Must(backup.Read(t.Context(), place, made.Name))(t), folder,
 		backup.RestoreOptions{Verify: func(context.Context, string) error { return nil }})) // the tests check it
