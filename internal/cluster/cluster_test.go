@@ -174,8 +174,11 @@ func (c *testCluster) createStream(t *testing.T) {
 func (c *testCluster) awaitCopies(t *testing.T) {
 	t.Helper()
 	js := check.Must(jetstream.New(c.nodes["n1"].Conn()))(t)
-	stream := check.Must(js.Stream(t.Context(), "s"))(t)
 	check.Eventually(t, func() bool {
+		stream, err := js.Stream(t.Context(), "s")
+		if err != nil { // of a busy machine
+			return false
+		}
 		info, err := stream.Info(t.Context())
 		if err != nil || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {
 			return false
@@ -203,7 +206,9 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	var status *Status
 	check.Eventually(t, func() bool {
 		status = check.Must(n1.Status(t.Context()))(t)
-		return status.Leader != "" && len(status.Nodes) == 3
+		// A node of a busy machine may not answer in time.
+		silent := slices.ContainsFunc(status.Nodes, func(at NodeStatus) bool { return at.Report == nil })
+		return status.Leader != "" && len(status.Nodes) == 3 && !silent
 	}, "a status with a leader and three nodes")
 	for _, at := range status.Nodes {
 		if at.Report == nil || at.Report.State != peering.Member || !at.Report.SyncAlways || at.Problem != "" {
@@ -329,7 +334,8 @@ func TestClusterHealsNodes(t *testing.T) {
 
 	// JetStream stops on one node, as when its disk refuses writes: the node says so, and starts it again by itself.
 	c.nodes["n2"].Fail(errors.New("the test"))
-	if err := c.nodes["n2"].Healthy(); !errors.Is(err, natsserver.ErrStorage) {
+	if err := c.nodes["n2"].Healthy(); !errors.Is(err, natsserver.ErrStorage) &&
+		(err != nil || !strings.Contains(c.logs["n2"].String(), "cannot write its copies")) { // it may be well again
 		t.Errorf("a node whose JetStream has stopped: %v", err)
 	}
 	check.Eventually(t, func() bool { return c.nodes["n2"].Healthy() == nil }, "n2 recovers")
@@ -400,9 +406,7 @@ func TestClusterRefusesStrangers(t *testing.T) {
 			}
 		})
 	}
-	if err := c.nodes["n1"].Healthy(); err != nil {
-		t.Errorf("the cluster after all that: %v", err)
-	}
+	check.Eventually(t, func() bool { return c.nodes["n1"].Healthy() == nil }, "the cluster is well after all that")
 }
 
 // ended is a connection that was closed before its check: the server then has no address of it.
