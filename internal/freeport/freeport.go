@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/filelock"
@@ -68,8 +69,21 @@ func part() int {
 	return own
 }
 
+// folderVariable is the environment variable with the folder of the locks, for tests of this package.
+const folderVariable = "LAZULI_FREEPORT_FOLDER"
+
+// lockPath returns the file that a process locks to have a part. It is the same for all processes, also for those that
+// have their temporary files elsewhere.
 func lockPath(part int) string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("lazuli-ports-%d-%d", os.Getuid(), part))
+	folder := os.Getenv(folderVariable)
+	switch {
+	case folder != "":
+	case runtime.GOOS == "windows":
+		folder = os.TempDir()
+	default:
+		folder = "/tmp"
+	}
+	return filepath.Join(folder, fmt.Sprintf("lazuli-ports-%d-%d", os.Getuid(), part))
 }
 
 // locked keeps the files open, and so the lock, for as long as the process runs.

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // A process takes parts of the range that no other process has: the next one when it has used one up.
 func TestProcessesUseDifferentParts(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv(folderVariable, t.TempDir())
 	free := []int{7, 30}
 	for n := range parts {
 		if slices.Contains(free, n) {

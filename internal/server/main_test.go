@@ -21,5 +21,6 @@ func TestMain(m *testing.M) {
 		return
 	}
 	check.MoreParallel(8) // most tests wait, for elections, disks or processes
+	check.FilesInMemory()
 	os.Exit(m.Run())
 }

@@ -9,5 +9,6 @@ import (
 
 func TestMain(m *testing.M) {
 	check.MoreParallel(4) // many tests wait, for elections, disks or processes
+	check.FilesInMemory()
 	os.Exit(m.Run())
 }
