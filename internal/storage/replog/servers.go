@@ -29,6 +29,9 @@ const (
 	fetchBytes = 8 << 20
 	// fetchTimeout is the time to wait for the next message of a request.
 	fetchTimeout = 2 * time.Second
+	// pieceTimeout is the time to wait for the next acknowledgement of a series. The library waits without end for one
+	// that is lost, as with a leader that was deposed or a connection that broke.
+	pieceTimeout = time.Minute
 )
 
 // servers are the servers that keep the log, as far as a Log needs them: jetStream, or the model of a simulation.
@@ -48,7 +51,7 @@ type servers interface {
 	// that must be the last one, 0 for none.
 	publish(ctx context.Context, m *nats.Msg, last uint64) (seq uint64, err error)
 	// series returns a function that publishes messages in order without waiting for each, some of them at a time; it
-	// returns the wait for the sequence.
+	// returns the wait for the sequence, which fails after some time without an acknowledgement.
 	series(pending int) (func(m *nats.Msg) (acknowledged, error), error)
 
 	// read asks a replica of a stream for up to n messages from a sequence on, and calls take until it returns false.
@@ -72,6 +75,8 @@ type jetStream struct {
 	conn *nats.Conn
 	js   jetstream.JetStream
 	subs []*nats.Subscription
+	// pieceTimeout is that of the constant, or shorter in tests.
+	pieceTimeout time.Duration
 
 	mu      sync.Mutex // guards the rest
 	handles map[string]jetstream.Stream
@@ -82,7 +87,7 @@ func newJetStream(conn *nats.Conn) (*jetStream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replog: %w", err)
 	}
-	return &jetStream{conn: conn, js: js, handles: map[string]jetstream.Stream{}}, nil
+	return &jetStream{conn: conn, js: js, pieceTimeout: pieceTimeout, handles: map[string]jetstream.Stream{}}, nil
 }
 
 func (s *jetStream) stream(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
@@ -154,11 +159,15 @@ func (s *jetStream) series(pending int) (func(m *nats.Msg) (acknowledged, error)
 			return nil, err
 		}
 		return func(ctx, life context.Context) (uint64, error) {
+			timeout := time.NewTimer(s.pieceTimeout)
+			defer timeout.Stop()
 			select {
 			case ack := <-f.Ok():
 				return ack.Sequence, nil
 			case err := <-f.Err():
 				return 0, fmt.Errorf("%w: publishing a snapshot: %w", ErrUnavailable, err)
+			case <-timeout.C:
+				return 0, fmt.Errorf("%w: publishing a snapshot: no acknowledgement for %v", ErrUnavailable, s.pieceTimeout)
 			case <-ctx.Done():
 				return 0, ctx.Err()
 			case <-life.Done():
