@@ -64,7 +64,7 @@ var register = porcupine.Model{
 
 // settled returns a history without unknown outcomes, which is linearizable if the history is. All values are
 // different, so it is known which calls have seen a write. One that was seen has had its effect before the first call
-// that saw it returned. One that nobody has seen could only be overwritten: without it the others see the same.
+// that saw it returned. One that no call has seen could only be overwritten: without it the others see the same.
 //
 // With unknown outcomes, each of which may be anywhere after its call, the check of a history with some twenty of them,
 // as a busy machine makes it, did not end.
@@ -121,21 +121,23 @@ func TestSettledHistories(t *testing.T) {
 	lost := func(kind, value, expect string, from int64) porcupine.Operation {
 		return op(1, step{"k", kind, value, expect}, callResult{unknown: true}, from, math.MaxInt64)
 	}
+	put := op(2, step{"k", "put", "3", ""}, callResult{}, 3, 4)
+	saw := op(2, step{"k", "swap", "3", ""}, callResult{value: "1"}, 1, 2)
+	const ok, illegal = porcupine.Ok, porcupine.Illegal
+	type calls []porcupine.Operation
 	for name, c := range map[string]struct {
-		history []porcupine.Operation
+		history calls
 		calls   int // of the settled history
 		want    porcupine.CheckResult
 	}{
-		"never seen":           {[]porcupine.Operation{lost("put", "1", "", 0), get("", 1, 2)}, 1, porcupine.Ok},
-		"seen late":            {[]porcupine.Operation{lost("put", "1", "", 0), get("", 1, 2), get("1", 3, 4)}, 3, porcupine.Ok},
-		"seen, and then not":   {[]porcupine.Operation{lost("put", "1", "", 0), get("1", 1, 2), get("", 3, 4)}, 3, porcupine.Illegal},
-		"seen before the call": {[]porcupine.Operation{get("1", 0, 1), lost("put", "1", "", 2)}, 2, porcupine.Illegal},
-		"a swap of a put": {[]porcupine.Operation{lost("put", "1", "", 0), lost("swap", "2", "1", 1), get("2", 2, 3)}, 3,
-			porcupine.Ok},
-		"a swap of what was overwritten": {[]porcupine.Operation{lost("put", "1", "", 0), get("1", 1, 2),
-			op(2, step{"k", "put", "3", ""}, callResult{}, 3, 4), lost("swap", "2", "1", 5), get("2", 6, 7)}, 5, porcupine.Illegal},
-		"a swap that saw another value": {[]porcupine.Operation{lost("put", "1", "", 0),
-			op(2, step{"k", "swap", "3", ""}, callResult{value: "1"}, 1, 2), get("", 3, 4)}, 3, porcupine.Illegal},
+		"never seen":           {calls{lost("put", "1", "", 0), get("", 1, 2)}, 1, ok},
+		"seen late":            {calls{lost("put", "1", "", 0), get("", 1, 2), get("1", 3, 4)}, 3, ok},
+		"seen, and then not":   {calls{lost("put", "1", "", 0), get("1", 1, 2), get("", 3, 4)}, 3, illegal},
+		"seen before the call": {calls{get("1", 0, 1), lost("put", "1", "", 2)}, 2, illegal},
+		"a swap of a put":      {calls{lost("put", "1", "", 0), lost("swap", "2", "1", 1), get("2", 2, 3)}, 3, ok},
+		"a swap of what was overwritten": {calls{lost("put", "1", "", 0), get("1", 1, 2), put,
+			lost("swap", "2", "1", 5), get("2", 6, 7)}, 5, illegal},
+		"a swap that saw another value": {calls{lost("put", "1", "", 0), saw, get("", 3, 4)}, 3, illegal},
 	} {
 		got := settled(c.history)
 		if result := porcupine.CheckOperationsTimeout(register, got, 0); result != c.want || len(got) != c.calls {
