@@ -124,7 +124,7 @@ func TestPromotionUnderAWriter(t *testing.T) {
 	var lost time.Duration
 	if n+1 < len(c.acked) {
 		// The server acknowledges nothing while its archive is 15 s behind. It has acknowledged the last write after that
-		// began, and the first that is lost before its client knew it, so this is 15 s at most, however busy the machine is.
+		// began, and the first that is lost before its client knew it: this is 15 s at most on any machine.
 		lost = c.began[len(c.began)-1].Sub(c.acked[n+1])
 	}
 	if n < 0 || lost > 15*time.Second {
