@@ -31,7 +31,7 @@ func onMessageAny(any string) auth.Need { return auth.Need{On: auth.OnObject, An
 
 var (
 	serviceSettings = func(any string) auth.Need {
-		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.NoRole}
+		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.Management}
 	}
 	readQueue    = auth.Need{On: auth.OnContainer, Any: "r"}
 	accessPolicy = auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy}

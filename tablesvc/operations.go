@@ -11,8 +11,8 @@ import (
 // u update, d delete, c create, l list, w write; for a table's own token "query" is r.
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation
 var (
-	needServiceRead  = auth.Need{On: auth.OnService, Any: "r", AccountSASOnly: true, Bearer: auth.NoRole}
-	needServiceWrite = auth.Need{On: auth.OnService, Any: "w", AccountSASOnly: true, Bearer: auth.NoRole}
+	needServiceRead  = auth.Need{On: auth.OnService, Any: "r", AccountSASOnly: true, Bearer: auth.Management}
+	needServiceWrite = auth.Need{On: auth.OnService, Any: "w", AccountSASOnly: true, Bearer: auth.Management}
 	needTableList    = auth.Need{On: auth.OnContainer, Any: "l", AccountSASOnly: true}
 	needTableCreate  = auth.Need{On: auth.OnContainer, Any: "cw", AccountSASOnly: true}
 	needTableDelete  = auth.Need{On: auth.OnContainer, Any: "d", AccountSASOnly: true}

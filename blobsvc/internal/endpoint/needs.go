@@ -10,7 +10,7 @@ var (
 	Immutable  = auth.Need{On: auth.OnObject, Any: "i", Record: true}
 	OnAccount  = func(any string) auth.Need { return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true} }
 	OfManagers = func(any string) auth.Need {
-		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.NoRole}
+		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.Management}
 	}
 	// A batch has requests of Delete Blob and Set Blob Tier.
 	AccountParts         = auth.Need{On: auth.OnService, Any: "dxw", AccountSASOnly: true, Bearer: auth.Parts}
@@ -31,7 +31,7 @@ var (
 	// AboutAccount needs any permission on the named resource; no data role permits it.
 	AboutAccount = func(need func(string) auth.Need) auth.Need {
 		n := need("rwdxylacutfi")
-		n.Bearer = auth.NoRole
+		n.Bearer = auth.Management
 		return n
 	}
 )

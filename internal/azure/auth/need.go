@@ -36,8 +36,9 @@ const (
 	AccessPolicy
 	// Parts is a batch, whose parts are checked separately: it needs any data role in the account.
 	Parts
-	// NoRole is not permitted by any data role: service properties and statistics belong to the account's management.
-	NoRole
+	// Management is not permitted by any data role: service properties and statistics belong to the account's management,
+	// for which the reference names Storage Account Contributor.
+	Management
 )
 
 // Need is the permission that an operation requires: a column of the operations tables. An account key permits

@@ -275,17 +275,22 @@ func TestRoles(t *testing.T) {
 		roles string
 	}
 	for _, tc := range []row{
-		{"list containers", wire.Blob, "", auth.Need{On: auth.OnService, Any: "l"}, "Reader Contributor Owner"},
-		{"blob service properties", wire.Blob, "", auth.Need{On: auth.OnService, Any: "r"}, ""},
+		{"list containers", wire.Blob, "", auth.Need{On: auth.OnService, Any: "l"}, "Reader Contributor Owner Manager"},
+		{"blob service properties", wire.Blob, "", auth.Need{On: auth.OnService, Any: "r", Bearer: auth.Management},
+			"Manager"},
+		{"queue service properties", wire.Queue, "", auth.Need{On: auth.OnService, Any: "w", Bearer: auth.Management},
+			"Manager"},
+		{"table service properties", wire.Table, "", auth.Need{On: auth.OnService, Any: "w", Bearer: auth.Management},
+			"Manager"},
 		{"find blobs by tags", wire.Blob, "", auth.Need{On: auth.OnService, Any: "f"}, "Owner"},
 		{"user delegation key", wire.Blob, "", auth.Need{On: auth.OnService, Bearer: auth.DelegationKey},
-			"Reader Contributor Owner Delegator"},
+			"Reader Contributor Owner Delegator Manager"},
 		{"create container", wire.Blob, "/c?restype=container",
-			auth.Need{On: auth.OnContainer, Any: "cw", AccountSASOnly: true}, "Contributor Owner"},
+			auth.Need{On: auth.OnContainer, Any: "cw", AccountSASOnly: true}, "Contributor Owner Manager"},
 		{"container properties", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer, Any: "r"},
-			"Reader Contributor Owner"},
+			"Reader Contributor Owner Manager"},
 		{"container access policy", wire.Blob, "/c?restype=container",
-			auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy}, "Owner"},
+			auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy}, "Owner Manager"},
 		{"an operation without a rule", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer}, ""},
 		{"list blobs", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer, Any: "l"},
 			"Reader Contributor Owner"},
@@ -294,14 +299,14 @@ func TestRoles(t *testing.T) {
 		{"delete blob", wire.Blob, "/c/b", auth.Need{On: auth.OnObject, Any: "d"}, "Contributor Owner"},
 		{"delete version", wire.Blob, "/c/b", auth.Need{On: auth.OnObject, Any: "x"}, "Owner"},
 		{"set tags", wire.Blob, "/c/b", auth.Need{On: auth.OnObject, Any: "t"}, "Owner"},
-		{"list queues", wire.Queue, "", auth.Need{On: auth.OnService, Any: "l"}, "Reader Contributor"},
-		{"create queue", wire.Queue, "/c", auth.Need{On: auth.OnContainer, Any: "cw"}, "Contributor"},
+		{"list queues", wire.Queue, "", auth.Need{On: auth.OnService, Any: "l"}, "Reader Contributor Manager"},
+		{"create queue", wire.Queue, "/c", auth.Need{On: auth.OnContainer, Any: "cw"}, "Contributor Manager"},
 		{"put message", wire.Queue, "/c/messages", auth.Need{On: auth.OnObject, Any: "a"}, "Contributor Sender"},
 		{"get messages", wire.Queue, "/c/messages", auth.Need{On: auth.OnObject, Any: "p"}, "Contributor Processor"},
 		{"peek messages", wire.Queue, "/c/messages", auth.Need{On: auth.OnObject, Any: "r"}, "Reader Contributor Processor"},
 		{"update message", wire.Queue, "/c/messages/1", auth.Need{On: auth.OnObject, Any: "u"}, "Contributor"},
-		{"query tables", wire.Table, "/Tables", auth.Need{On: auth.OnContainer, Any: "l"}, "Reader Contributor"},
-		{"create table", wire.Table, "/Tables", auth.Need{On: auth.OnContainer, Any: "c"}, "Contributor"},
+		{"query tables", wire.Table, "/Tables", auth.Need{On: auth.OnContainer, Any: "l"}, "Reader Contributor Manager"},
+		{"create table", wire.Table, "/Tables", auth.Need{On: auth.OnContainer, Any: "c"}, "Contributor Manager"},
 		{"query entities", wire.Table, "/c()", auth.Need{On: auth.OnObject, Any: "r"}, "Reader Contributor"},
 		{"insert entity", wire.Table, "/c", auth.Need{On: auth.OnObject, Any: "a"}, "Contributor"},
 		{"upsert entity", wire.Table, "/c", auth.Need{On: auth.OnObject, All: "au"}, "Contributor"},
@@ -310,6 +315,9 @@ func TestRoles(t *testing.T) {
 		for _, role := range auth.RoleNames() {
 			last := role[strings.LastIndexByte(role, ' ')+1:]
 			mine := strings.Contains(strings.ToLower(role), " "+tc.svc.String()+" ")
+			if role == "Storage Account Contributor" { // of every service
+				last, mine = "Manager", true
+			}
 			may := mine && strings.Contains(tc.roles, last)
 			above := tc.need.On == auth.OnService || strings.HasPrefix(tc.path, "/Tables")
 			for scope, covers := range map[string]bool{account: true, "*": true, account + "/c": !above, account + "/d": false,

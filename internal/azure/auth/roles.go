@@ -30,8 +30,8 @@ func (l letters) meets(any, all string) bool {
 type rights struct {
 	service, container, object letters
 	// delegate permits getting user delegation keys; policy reading and writing stored access policies; parts sending
-	// batches.
-	delegate, policy, parts bool
+	// batches; manage the properties and statistics of the service.
+	delegate, policy, parts, manage bool
 }
 
 func (r *rights) add(o rights) {
@@ -41,6 +41,7 @@ func (r *rights) add(o rights) {
 	r.delegate = r.delegate || o.delegate
 	r.policy = r.policy || o.policy
 	r.parts = r.parts || o.parts
+	r.manage = r.manage || o.manage
 }
 
 // permit reports whether the rights satisfy a need.
@@ -52,8 +53,8 @@ func (r rights) permit(n Need) bool {
 		return r.policy
 	case Parts:
 		return r.parts
-	case NoRole:
-		return false
+	case Management:
+		return r.manage
 	}
 	if n.Any == "" && n.All == "" {
 		return false
@@ -74,24 +75,33 @@ type role struct {
 	service                    wire.Service
 	onService, onContainer, on string
 	delegate, policy           bool
+	manage                     bool
 }
 
-// roles are the built-in data roles. The letters follow the data actions of each role's definition and the action
-// that each operation needs: "add" is a, "process" p, "filter" f, "tags" t, "deleteBlobVersion" x,
-// "immutableStorage/runAsSuperUser" i.
+// manager is the role of those who manage an account. It has no right to data.
+const manager = "Storage Account Contributor"
+
+// roles are the built-in data roles, and the [manager]'s in each service. The letters follow the data actions of each
+// role's definition and the action that each operation needs: "add" is a, "process" p, "filter" f, "tags" t,
+// "deleteBlobVersion" x, "immutableStorage/runAsSuperUser" i. The manager has each action below
+// Microsoft.Storage/storageAccounts, which are those on services, containers, queues and tables, and no data action:
+// listing blobs is one.
 // https://learn.microsoft.com/azure/role-based-access-control/built-in-roles/storage
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#permissions-for-calling-data-operations
 var roles = []role{
-	{"Storage Blob Data Reader", wire.Blob, "l", "rl", "rl", true, false},
-	{"Storage Blob Data Contributor", wire.Blob, "l", "rlwcd", "rlawcdme", true, false},
-	{"Storage Blob Data Owner", wire.Blob, "lf", "rlwcdfxt", "rlawcdxytfmeopi", true, true},
-	{"Storage Blob Delegator", wire.Blob, "", "", "", true, false},
-	{"Storage Queue Data Reader", wire.Queue, "l", "rl", "r", true, false},
-	{"Storage Queue Data Contributor", wire.Queue, "l", "rlwcd", "rlawudp", true, false},
-	{"Storage Queue Data Message Processor", wire.Queue, "", "", "rp", true, false},
-	{"Storage Queue Data Message Sender", wire.Queue, "", "", "a", true, false},
-	{"Storage Table Data Reader", wire.Table, "l", "rl", "rl", false, false},
-	{"Storage Table Data Contributor", wire.Table, "l", "rlwcd", "rlawcud", false, false},
+	{"Storage Blob Data Reader", wire.Blob, "l", "rl", "rl", true, false, false},
+	{"Storage Blob Data Contributor", wire.Blob, "l", "rlwcd", "rlawcdme", true, false, false},
+	{"Storage Blob Data Owner", wire.Blob, "lf", "rlwcdfxt", "rlawcdxytfmeopi", true, true, false},
+	{"Storage Blob Delegator", wire.Blob, "", "", "", true, false, false},
+	{"Storage Queue Data Reader", wire.Queue, "l", "rl", "r", true, false, false},
+	{"Storage Queue Data Contributor", wire.Queue, "l", "rlwcd", "rlawudp", true, false, false},
+	{"Storage Queue Data Message Processor", wire.Queue, "", "", "rp", true, false, false},
+	{"Storage Queue Data Message Sender", wire.Queue, "", "", "a", true, false, false},
+	{"Storage Table Data Reader", wire.Table, "l", "rl", "rl", false, false, false},
+	{"Storage Table Data Contributor", wire.Table, "l", "rlwcd", "rlawcud", false, false, false},
+	{manager, wire.Blob, "l", "rwcd", "", true, true, true},
+	{manager, wire.Queue, "l", "rwcd", "", true, true, true},
+	{manager, wire.Table, "l", "lwcd", "", false, true, true},
 }
 
 // RoleNames lists the roles that an [Assignment] may name.
@@ -100,7 +110,7 @@ func RoleNames() []string {
 	for i, r := range roles {
 		names[i] = r.name
 	}
-	return names
+	return slices.Compact(names) // a role of several services has its rows one after the other
 }
 
 // Assignment gives a principal a role on a scope.
@@ -110,7 +120,7 @@ type Assignment struct {
 	// delegation SAS represents an object ID only: a role assigned to an application ID or a group does not permit getting
 	// a user delegation key.
 	Principal string
-	// Role is the name of a built-in role, such as "Storage Blob Data Reader".
+	// Role is the name of a built-in role, such as "Storage Blob Data Reader"; [RoleNames] lists them.
 	Role string
 	// Scope is "account" or "account/name", where name is a container, queue or table, depending on the role. "*" is
 	// every account.
@@ -131,37 +141,44 @@ type assignment struct {
 func NewRoles(list ...Assignment) (*Roles, error) {
 	set := new(Roles)
 	for _, a := range list {
-		r, ok := findRole(a.Role)
-		if !ok {
+		found := findRole(a.Role)
+		if len(found) == 0 {
 			return nil, fmt.Errorf("role %q is not known; known are %s", a.Role, strings.Join(RoleNames(), ", "))
 		}
 		if a.Principal == "" {
-			return nil, fmt.Errorf("an assignment of %s has no principal", r.name)
+			return nil, fmt.Errorf("an assignment of %s has no principal", found[0].name)
 		}
 		account, resource, _ := strings.Cut(strings.Trim(a.Scope, "/"), "/")
 		if account != "*" && !wire.AccountName(account) || strings.Contains(resource, "/") {
 			return nil, fmt.Errorf("scope %q is not of the form account or account/name", a.Scope)
 		}
-		if r.service == wire.Table { // whose names are case-insensitive
-			resource = strings.ToLower(resource)
+		for _, r := range found {
+			set.list = append(set.list, r.assign(a.Principal, account, resource))
 		}
-		as := assignment{principal: a.Principal, object: ObjectID(a.Principal), service: r.service, account: account,
-			resource: resource, rights: rights{object: lettersOf(r.on), container: lettersOf(r.onContainer), policy: r.policy}}
-		// Rights on the service itself, such as to list its containers, come with a role on the whole account alone.
-		if resource == "" {
-			as.rights.service, as.rights.delegate = lettersOf(r.onService), r.delegate
-		}
-		set.list = append(set.list, as)
 	}
 	return set, nil
 }
 
-// DevelopmentRoles permits any valid token all data operations in the development account, whose
-// key is public anyway.
+// assign gives the role to a principal on a resource of an account, or on the account if resource is "".
+func (r role) assign(principal, account, resource string) assignment {
+	if r.service == wire.Table { // whose names are case-insensitive
+		resource = strings.ToLower(resource)
+	}
+	as := assignment{principal: principal, object: ObjectID(principal), service: r.service, account: account,
+		resource: resource, rights: rights{object: lettersOf(r.on), container: lettersOf(r.onContainer), policy: r.policy}}
+	// Rights on the service itself, such as to list its containers, come with a role on the whole account alone.
+	if resource == "" {
+		as.rights.service, as.rights.delegate, as.rights.manage = lettersOf(r.onService), r.delegate, r.manage
+	}
+	return as
+}
+
+// DevelopmentRoles permits any valid token all operations in the development account, whose key is
+// public anyway.
 func DevelopmentRoles() *Roles {
 	var list []Assignment
 	for _, name := range []string{"Storage Blob Data Owner", "Storage Queue Data Contributor",
-		"Storage Table Data Contributor"} {
+		"Storage Table Data Contributor", manager} {
 		list = append(list, Assignment{Principal: "*", Role: name, Scope: DevelopmentAccount})
 	}
 	set, err := NewRoles(list...)
@@ -171,13 +188,14 @@ func DevelopmentRoles() *Roles {
 	return set
 }
 
-func findRole(name string) (role, bool) {
+// findRole returns the rows of a role: one for each service in which it permits something.
+func findRole(name string) (found []role) {
 	for _, r := range roles {
 		if strings.EqualFold(r.name, strings.TrimSpace(name)) {
-			return r, true
+			found = append(found, r)
 		}
 	}
-	return role{}, false
+	return found
 }
 
 // of returns the rights of p on one resource of a service: a container, queue or table, or "" for the service itself.

@@ -123,7 +123,7 @@ var groups = []group{
 		words("oauth-audiences", "Additional audiences of the issuer's tokens",
 			func(c *Config) *[]string { return &c.OAuth.Audiences }, notEmpty),
 		{name: "oauth-roles", kind: "principal:role:scope;...",
-			usage: "Role assignments: a token's oid, appid or group ID, or *; a built-in data role; an account, account/name " +
+			usage: "Role assignments: a token's oid, appid or group ID, or *; a built-in role; an account, account/name " +
 				"or *",
 			set: func(c *Config, s string) (err error) { c.OAuth.Roles, err = parseRoles(s); return err },
 			get: func(c *Config) string { return formatRoles(c.OAuth.Roles) }},

@@ -33,7 +33,7 @@ type rule struct {
 	// the blob.
 	version, versionRoles string
 	// roles are the letters of the roles with access: R(eader), C(ontributor), O(wner), D(elegator), P(rocessor),
-	// S(ender).
+	// S(ender), M(anager): Storage Account Contributor, in every service.
 	roles string
 	// public is the lowest public access level for anonymous callers: "", "container", "blob"; "*" means all callers.
 	public string
@@ -50,31 +50,32 @@ const (
 // the level follows after an at sign.
 var rules = map[string]map[string]rule{
 	"blob": {
-		"ListContainers":           {on: "s", account: "l", roles: readers},
-		"GetBlobServiceProperties": {on: "s", account: "r"},
-		"SetBlobServiceProperties": {on: "s", account: "w"},
-		"GetBlobServiceStats":      {on: "s", account: "r"},
-		// Any permission lets a SAS read the account's kind; no data role does.
-		"GetAccountInformation":           {on: "s", account: "rwdxylacutfi"},
-		"GetAccountInformation@container": {on: "c", account: "rwdxylacutfi", service: "="},
-		"GetAccountInformation@blob":      {on: "o", account: "rwdxylacutfi", service: "=", object: true, record: true},
-		"GetUserDelegationKey":            {on: "s", roles: "RCOD", bearerOnly: true},
-		"BlobBatch":                       {on: "s", parts: true, account: "dxw", roles: readers},
-		"BlobBatch@container":             {on: "c", parts: true, account: "dxw", service: "=", roles: readers},
-		"FindBlobsByTags":                 {on: "o", account: "f", roles: "O"},
-		"FindBlobsByTagsInContainer":      {on: "c", account: "f", service: "=", roles: "O"},
-		"PreflightBlobRequest":            {public: "*"},
+		"ListContainers":           {on: "s", account: "l", roles: readers + "M"},
+		"GetBlobServiceProperties": {on: "s", account: "r", roles: "M"},
+		"SetBlobServiceProperties": {on: "s", account: "w", roles: "M"},
+		"GetBlobServiceStats":      {on: "s", account: "r", roles: "M"},
+		// Any permission lets a SAS read the account's kind; of the roles, the manager's alone does.
+		"GetAccountInformation":           {on: "s", account: "rwdxylacutfi", roles: "M"},
+		"GetAccountInformation@container": {on: "c", account: "rwdxylacutfi", service: "=", roles: "M"},
+		"GetAccountInformation@blob": {on: "o", account: "rwdxylacutfi", service: "=", object: true, record: true,
+			roles: "M"},
+		"GetUserDelegationKey":       {on: "s", roles: "RCODM", bearerOnly: true},
+		"BlobBatch":                  {on: "s", parts: true, account: "dxw", roles: readers},
+		"BlobBatch@container":        {on: "c", parts: true, account: "dxw", service: "=", roles: readers},
+		"FindBlobsByTags":            {on: "o", account: "f", roles: "O"},
+		"FindBlobsByTagsInContainer": {on: "c", account: "f", service: "=", roles: "O"},
+		"PreflightBlobRequest":       {public: "*"},
 
-		"CreateContainer":        {on: "c", account: "cw", roles: writers},
-		"GetContainerProperties": {on: "c", account: "r", roles: readers, public: "container"},
-		"GetContainerMetadata":   {on: "c", account: "r", roles: readers, public: "container"},
-		"SetContainerMetadata":   {on: "c", account: "w", roles: writers},
-		"GetContainerACL":        {on: "c", roles: "O"},
-		"SetContainerACL":        {on: "c", roles: "O"},
-		"DeleteContainer":        {on: "c", account: "d", roles: writers},
-		"RestoreContainer":       {on: "c", account: "w", roles: writers, source: "w"},
-		"RenameContainer":        {on: "c", account: "w", roles: writers, source: "w"},
-		"LeaseContainer":         {on: "c", account: "wd", roles: writers},
+		"CreateContainer":        {on: "c", account: "cw", roles: writers + "M"},
+		"GetContainerProperties": {on: "c", account: "r", roles: readers + "M", public: "container"},
+		"GetContainerMetadata":   {on: "c", account: "r", roles: readers + "M", public: "container"},
+		"SetContainerMetadata":   {on: "c", account: "w", roles: writers + "M"},
+		"GetContainerACL":        {on: "c", roles: "OM"},
+		"SetContainerACL":        {on: "c", roles: "OM"},
+		"DeleteContainer":        {on: "c", account: "d", roles: writers + "M"},
+		"RestoreContainer":       {on: "c", account: "w", roles: writers + "M", source: "w"},
+		"RenameContainer":        {on: "c", account: "w", roles: writers + "M", source: "w"},
+		"LeaseContainer":         {on: "c", account: "wd", roles: writers + "M"},
 		"ListBlobs": {on: "c", account: "l", service: "=", directory: true, roles: readers,
 			public: "container"},
 
@@ -124,12 +125,12 @@ var rules = map[string]map[string]rule{
 	// names of the Blob service's with the same effect.
 	// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-directory-container-or-blob
 	"dfs": {
-		"FilesystemList":          {on: "s", account: "l", roles: readers},
+		"FilesystemList":          {on: "s", account: "l", roles: readers + "M"},
 		"PreflightFilesystem":     {public: "*"},
-		"FilesystemCreate":        {on: "c", account: "cw", roles: writers},
-		"FilesystemSetProperties": {on: "c", account: "w", roles: writers},
-		"FilesystemGetProperties": {on: "c", account: "r", roles: readers, public: "container"},
-		"FilesystemDelete":        {on: "c", account: "d", roles: writers},
+		"FilesystemCreate":        {on: "c", account: "cw", roles: writers + "M"},
+		"FilesystemSetProperties": {on: "c", account: "w", roles: writers + "M"},
+		"FilesystemGetProperties": {on: "c", account: "r", roles: readers + "M", public: "container"},
+		"FilesystemDelete":        {on: "c", account: "d", roles: writers + "M"},
 		"PathList": {on: "c", account: "l", service: "=", directory: true, roles: readers,
 			public: "container"},
 		"FilesystemListBlobHierarchySegment": {on: "c", account: "l", service: "=", directory: true, roles: readers,
@@ -157,19 +158,19 @@ var rules = map[string]map[string]rule{
 		"PreflightPath": {public: "*"},
 	},
 	"queue": {
-		"ListQueues":                {on: "s", account: "l", roles: "RC"},
-		"GetQueueServiceProperties": {on: "s", account: "r"},
-		"SetQueueServiceProperties": {on: "s", account: "w"},
-		"GetQueueServiceStats":      {on: "s", account: "r"},
-		"GetUserDelegationKey":      {on: "s", roles: "RCPS", bearerOnly: true},
+		"ListQueues":                {on: "s", account: "l", roles: "RCM"},
+		"GetQueueServiceProperties": {on: "s", account: "r", roles: "M"},
+		"SetQueueServiceProperties": {on: "s", account: "w", roles: "M"},
+		"GetQueueServiceStats":      {on: "s", account: "r", roles: "M"},
+		"GetUserDelegationKey":      {on: "s", roles: "RCPSM", bearerOnly: true},
 		"PreflightQueueRequest":     {public: "*"},
 
-		"CreateQueue":      {on: "c", account: "cw", roles: "C"},
-		"DeleteQueue":      {on: "c", account: "d", roles: "C"},
-		"GetQueueMetadata": {on: "c", account: "r", service: "=", roles: "RC"},
-		"SetQueueMetadata": {on: "c", account: "w", roles: "C"},
-		"GetQueueACL":      {on: "c"},
-		"SetQueueACL":      {on: "c"},
+		"CreateQueue":      {on: "c", account: "cw", roles: "CM"},
+		"DeleteQueue":      {on: "c", account: "d", roles: "CM"},
+		"GetQueueMetadata": {on: "c", account: "r", service: "=", roles: "RCM"},
+		"SetQueueMetadata": {on: "c", account: "w", roles: "CM"},
+		"GetQueueACL":      {on: "c", roles: "M"},
+		"SetQueueACL":      {on: "c", roles: "M"},
 
 		"PutMessage":    {on: "o", account: "a", service: "=", roles: "CS"},
 		"GetMessages":   {on: "o", account: "p", service: "=", roles: "CP"},
@@ -179,16 +180,16 @@ var rules = map[string]map[string]rule{
 		"DeleteMessage": {on: "o", account: "p", service: "=", roles: "CP"},
 	},
 	"table": {
-		"GetTableServiceProperties": {on: "s", account: "r"},
-		"SetTableServiceProperties": {on: "s", account: "w"},
-		"GetTableServiceStats":      {on: "s", account: "r"},
+		"GetTableServiceProperties": {on: "s", account: "r", roles: "M"},
+		"SetTableServiceProperties": {on: "s", account: "w", roles: "M"},
+		"GetTableServiceStats":      {on: "s", account: "r", roles: "M"},
 		"PreflightTableRequest":     {public: "*"},
 
-		"QueryTables": {on: "c", account: "l", roles: "RC"},
-		"CreateTable": {on: "c", account: "cw", roles: "C"},
-		"DeleteTable": {on: "c", account: "d", roles: "C"},
-		"GetTableAcl": {on: "c"},
-		"SetTableAcl": {on: "c"},
+		"QueryTables": {on: "c", account: "l", roles: "RCM"},
+		"CreateTable": {on: "c", account: "cw", roles: "CM"},
+		"DeleteTable": {on: "c", account: "d", roles: "CM"},
+		"GetTableAcl": {on: "c", roles: "M"},
+		"SetTableAcl": {on: "c", roles: "M"},
 
 		"QueryEntities":         {on: "o", account: "r", service: "=", roles: "RC"},
 		"InsertEntity":          {on: "o", account: "a", service: "=", roles: "C"},
