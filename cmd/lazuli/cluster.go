@@ -105,43 +105,11 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 	}
 	fmt.Fprintf(w, "cluster %s, leader %s, as node %s sees it\n%s\n", status.Cluster, leader, status.Node,
 		server.Homes(&status))
-	known := 0
-	for _, n := range status.Nodes {
-		if n.Report != nil {
-			known++
-		}
-	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\tAPPLIED\tLAG\tSNAPSHOT\tMISSING\tREMARK")
-	for _, n := range status.Nodes {
-		state, sync, clock, remark := "unreachable", "-", "-", n.Problem
-		applied, lag, snapshot, missing := "-", "-", "-", "-"
-		if r := n.Report; r != nil {
-			state, sync, remark = "ready", "relaxed", r.NotReady
-			if r.NotReady != "" {
-				state = "not ready"
-			}
-			if r.SyncAlways {
-				sync = "always"
-			}
-			clock = (time.Duration(n.Clock * float64(time.Second))).Round(time.Millisecond).String()
-			log, ok := server.NodeLogs(&status, r)
-			if ok {
-				applied, snapshot = fmt.Sprint(log.Applied), fmt.Sprint(log.Snapshot)
-				// Alone, a node that is not ready knows of no entries that it lacks.
-				if lag = fmt.Sprint(log.Lag); r.NotReady != "" && known < 2 {
-					lag = "?"
-				}
-			}
-			if log.Missing != nil {
-				missing = server.ContentSize(*log.Missing)
-			}
-			if log.TierProblem != "" {
-				remark = strings.TrimPrefix(remark+"; content-tier: "+log.TierProblem, "; ")
-			}
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag,
-			snapshot, missing, strings.ReplaceAll(remark, "\n", " "))
+	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\tAPPLIED\tLAG\tSNAPSHOT\tDATA\tMISSING\tREMARK")
+	for _, n := range server.NodeRows(&status) {
+		fmt.Fprintln(t, strings.Join([]string{n.Name, n.Address, n.State, n.Sync, n.Clock, n.Applied, n.Lag, n.Snapshot,
+			n.Data, n.Missing, n.Remark}, "\t"))
 	}
 	if err := errors.Join(t.Flush(), writeShards(w, status)); err != nil {
 		return err
@@ -178,13 +146,13 @@ func writeShards(w io.Writer, status cluster.Status) error {
 	if status.Hosts != nil {
 		nodes = "NODES\t"
 	}
-	fmt.Fprintln(t, "SHARD\t"+nodes+"TABLES AT\tQUEUES AT\tBLOBS AT\tLAG\tMISSING")
+	fmt.Fprintln(t, "SHARD\t"+nodes+"TABLES AT\tQUEUES AT\tBLOBS AT\tDATA\tLAG\tMISSING")
 	for _, s := range list {
 		if nodes != "" {
 			nodes = s.Nodes + "\t"
 		}
-		fmt.Fprintf(t, "%d\t%s%s\t%s\t%s\t%s\t%s\n", s.Shard, nodes, cmp.Or(s.Tables, "-"), cmp.Or(s.Queues, "-"),
-			cmp.Or(s.Blobs, "-"), cmp.Or(s.Behind, "0"), cmp.Or(s.Missing, "-"))
+		fmt.Fprintf(t, "%d\t%s%s\t%s\t%s\t%s\t%s\t%s\n", s.Shard, nodes, cmp.Or(s.Tables, "-"), cmp.Or(s.Queues, "-"),
+			cmp.Or(s.Blobs, "-"), server.ContentSize(s.Data), cmp.Or(s.Behind, "0"), cmp.Or(s.Missing, "-"))
 	}
 	return t.Flush()
 }

@@ -37,7 +37,7 @@ func TestServeCluster(t *testing.T) {
 		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--blob-port", "0", "--queue-port", "0",
 			"--table-port", "0", "--admin-port", "0",
 			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","),
-			"--cluster-secret-file", secret, "--admin-ui", "off", "--admin-state",
+			"--cluster-secret-file", secret, "--admin-ui", "read-only", "--admin-state",
 			"--roles", "archive,search-index", "--search-index-table", "people", "--search-index-fields", "Name:text",
 			"--search-index-folder", filepath.Join(indexes, name)}})
 	}
@@ -122,12 +122,16 @@ func TestServeCluster(t *testing.T) {
 	check.Eventually(t, func() bool {
 		text, code := command("status", "--admin-port", admins[0])
 		return code == 0 && strings.Count(text, "ready  always") == 3 &&
-			len(regexp.MustCompile(`n[123] .* [1-9]\d* +0 +\d+ +0 B`).FindAllString(text, -1)) == 3
+			len(regexp.MustCompile(`n[123] .* [1-9]\d* +0 +\d+ +\S+ \S+ +0 B`).FindAllString(text, -1)) == 3
 	}, "three ready nodes that lack nothing in lazuli cluster status")
 	for _, path := range []string{"/readyz", "/readyz?copies=complete"} {
 		if status, body, err := fetch(t.Context(), "http://127.0.0.1:"+admins[0]+path); err != nil || status != 200 {
 			t.Errorf("%s: %d, %s, %v", path, status, body, err)
 		}
+	}
+	if status, page, err := fetch(t.Context(), "http://127.0.0.1:"+admins[0]+"/ui/cluster"); err != nil || status != 200 ||
+		strings.Count(page, `<span class="tag">ready</span>`) != 3 || !strings.Contains(page, `href="/ui/cluster"`) {
+		t.Errorf("the page of the cluster: %d, %s, %v", status, page, err)
 	}
 	if text, code := command("leave", "n2", "--yes", "--admin-port", admins[0]); code == 0 ||
 		!strings.Contains(text, "stop it first") {

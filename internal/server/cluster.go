@@ -172,19 +172,29 @@ func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node 
 
 // addReports makes a node of a cluster report of its logs.
 func (o *services) addReports(node *cluster.Node) {
-	for name, log := range o.logs() {
-		node.AddReport(name, func() any {
-			r := o.reportOf(name, log)
-			if blobs, ok := log.(*replica.Node); ok {
-				if missing, known := blobs.Behind(); known {
-					r.Missing = &missing
-				}
-				if blobs.Tier != nil {
-					figures := blobs.Tier.Stats()
-					r.Remote, r.TierProblem = figures.Remote, figures.Failing
-				}
+	for _, of := range o.shards {
+		report := func(kind string, svc replicated, complete func(*LogReport)) {
+			name := of.Log(kind)
+			node.AddReport(name, func() any {
+				r := logReport(svc)
+				r.Home = o.forward.HomeOf(name)
+				complete(&r)
+				return r
+			})
+		}
+		// A size that cannot be read is 0 here: the log's problem says why.
+		report("tables", of.tables.State, func(r *LogReport) { r.Data, _ = of.tables.State.Size() })
+		queues := of.queues.State.Database()
+		report("queues", queues, func(r *LogReport) { r.Data, _ = queues.Size() })
+		report("blobs", of.blobs.State.Membership, func(r *LogReport) {
+			if missing, known := of.blobs.State.Membership.Behind(); known {
+				r.Missing = &missing
 			}
-			return r
+			usage, _ := of.blobs.State.Maintenance.Usage()
+			r.Data = usage.Metadata + usage.Content
+			if t := usage.Tier; t != nil {
+				r.Remote, r.TierProblem = t.Remote, t.Failing
+			}
 		})
 	}
 }

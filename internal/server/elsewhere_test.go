@@ -226,7 +226,7 @@ func (c *spreadNodes) testSpreadStatus(t *testing.T) {
 		}
 	}
 	for _, n := range status.Nodes {
-		l, ok := NodeLogs(status, n.Report)
+		l, ok := nodeLogs(status, n.Report)
 		if !ok || l.Missing == nil || *l.Missing != 0 || len(n.Report.Details) != 3*len(c.hosts().Of(n.Name)) {
 			t.Errorf("node %s: %+v, and it reports of %d logs", n.Name, l, len(n.Report.Details))
 		}

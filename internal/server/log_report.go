@@ -18,6 +18,9 @@ type LogReport struct {
 	// that is not known.
 	Home     string `json:"home,omitempty"`
 	Snapshot uint64 `json:"snapshot"` // sequence of the last record of the newest snapshot; 0 without one
+	// Data is the size of the database on this node, and for the log of the blobs also that of their content; in bytes.
+	// What is in the tier of content only is not counted.
+	Data int64 `json:"data"`
 	// Missing is the number of bytes of content that this node lacks, of the log of the blobs. It is nil until all other
 	// nodes have said what they have.
 	Missing *int64 `json:"missing,omitempty"`
@@ -34,6 +37,7 @@ type replicated interface {
 	Snapshot(context.Context) error
 }
 
+// logReport is what a log says itself.
 func logReport(svc replicated) LogReport {
 	r, _ := svc.Replication()
 	l := LogReport{Applied: r.Applied, Lag: r.Lag, CatchingUp: r.CatchingUp, Appends: r.Appends, Conflicts: r.Conflicts,
@@ -52,11 +56,4 @@ func (o *services) logs() map[string]replicated {
 		logs[s.Log("blobs")] = s.blobs.State.Membership
 	}
 	return logs
-}
-
-// reportOf is what this node of a cluster says about a log.
-func (o *services) reportOf(name string, svc replicated) LogReport {
-	r := logReport(svc)
-	r.Home = o.forward.HomeOf(name)
-	return r
 }

@@ -18,6 +18,8 @@ type ShardStatus struct {
 	Nodes string
 	// Tables, Queues and Blobs are the homes of the logs, as the node that answers sees them; "" if it does not know.
 	Tables, Queues, Blobs string
+	// Data is the size of the largest copy of the shard, in bytes.
+	Data int64
 	// Behind says which nodes lack entries of the logs, and Missing which lack content; "" if none does.
 	Behind, Missing string
 }
@@ -40,14 +42,17 @@ func ShardStatuses(status *cluster.Status) (list []ShardStatus) {
 				continue
 			}
 			var lag uint64
+			var data int64
 			for _, kind := range logKinds {
 				name := of.Log(kind)
 				log, _ := LogOf(node.Report, name) // without it, the node lacks all
 				lag += max(log.Lag, ends[name]-log.Applied)
+				data += log.Data
 				if log.Missing != nil && *log.Missing > 0 {
 					missing = append(missing, node.Name+" "+ContentSize(*log.Missing))
 				}
 			}
+			s.Data = max(s.Data, data)
 			if lag > 0 {
 				behind = append(behind, fmt.Sprintf("%s %d", node.Name, lag))
 			}
@@ -76,10 +81,11 @@ func homeOf(status *cluster.Status, name string) (home string) {
 	return home
 }
 
-// NodeLogs returns what is shown of the logs of a node: the last entry of the tables that it has applied and that of
+// nodeLogs returns what is shown of the logs of a node: the last entry of the tables that it has applied and that of
 // the newest snapshot, added up over the shards; the most entries that it lacks of a log of tables; the content that it
-// lacks, nil if that is not known; and what there is to say of its tier. ok is false for a node that does not say.
-func NodeLogs(status *cluster.Status, r *cluster.NodeReport) (l LogReport, ok bool) {
+// lacks, nil if that is not known; its data; and what there is to say of its tier. ok is false for a node that does
+// not say.
+func nodeLogs(status *cluster.Status, r *cluster.NodeReport) (l LogReport, ok bool) {
 	ends := LogEnds(status)
 	var missing int64
 	known := true
@@ -92,7 +98,9 @@ func NodeLogs(status *cluster.Status, r *cluster.NodeReport) (l LogReport, ok bo
 		ok = ok || said
 		l.Applied, l.Snapshot = l.Applied+tables.Applied, l.Snapshot+tables.Snapshot
 		l.Lag = max(l.Lag, tables.Lag, ends[of.Log("tables")]-tables.Applied)
+		queues, _ := LogOf(r, of.Log("queues"))
 		blobs, _ := LogOf(r, of.Log("blobs"))
+		l.Data += tables.Data + queues.Data + blobs.Data
 		known = known && blobs.Missing != nil
 		missing += *cmp.Or(blobs.Missing, new(int64))
 		l.Remote, l.TierProblem = l.Remote+blobs.Remote, cmp.Or(l.TierProblem, blobs.TierProblem)

@@ -10,6 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
@@ -42,6 +43,8 @@ type Backend interface {
 	// ArchiveSent returns the progress of the archive, StandbyStatus that of a standby; see [server.Server].
 	ArchiveSent() (sent archive.Sent, ok bool)
 	StandbyStatus() (archive.Status, error)
+	// ClusterStatus asks all nodes of the cluster; see [server.Server].
+	ClusterStatus(ctx context.Context) (*cluster.Status, error)
 
 	Reset(ctx context.Context, scope server.Scope) (map[wire.Service]int, error)
 	Save(ctx context.Context, name string, replace bool) error
@@ -83,6 +86,8 @@ type Options struct {
 	Clock Clock
 	// InMemory says that nothing is kept.
 	InMemory bool
+	// Cluster adds the page of the cluster of which the server is a node with data.
+	Cluster bool
 	// Version is the program's version, for people.
 	Version string
 	// Now is the clock; nil is time.Now.
@@ -109,7 +114,8 @@ func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := frame.New(frame.Site{Accounts: o.Accounts, ReadOnly: o.ReadOnly, Version: o.Version, Now: o.Now, Log: o.Log,
+	s := frame.New(frame.Site{Accounts: o.Accounts, ReadOnly: o.ReadOnly, Cluster: o.Cluster,
+		Version: o.Version, Now: o.Now, Log: o.Log,
 		Backend: func() frame.Services {
 			if b := o.Backend(); b != nil {
 				return b
@@ -134,6 +140,7 @@ func addDashboard(s *frame.Site, o Options) {
 	s.Route("accounts/{account}", d.account, nil)
 	s.Route("accounts/{account}/sas", d.sas, d.makeSAS)
 	s.Route("accounts/{account}/search", d.search, nil)
+	s.Route("cluster", d.cluster, nil)
 	s.Route("events", d.events, d.changeEvents)
 	s.Route("trace", d.trace, nil)
 	s.Route("trace.json", d.traceJSON, nil)

@@ -8,6 +8,6 @@ import (
 
 func TestTemplatesFollowTheirModels(t *testing.T) {
 	t.Parallel()
-	frametest.Templates(t, files, accountPage{}, accountsPage{}, controlPage{}, eventsPage{}, homePage{}, requestPage{},
-		requestsPage{}, sasPage{}, searchPage{}, tracePage{})
+	frametest.Templates(t, files, accountPage{}, accountsPage{}, clusterPage{}, controlPage{}, eventsPage{}, homePage{},
+		requestPage{}, requestsPage{}, sasPage{}, searchPage{}, tracePage{})
 }

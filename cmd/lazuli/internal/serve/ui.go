@@ -32,6 +32,7 @@ func (s *serving) newDashboard(o admin.Options) http.Handler {
 			return workflowsOf(ctx, b, account, hub, s.log)
 		},
 		FunctionHosts: s.config.FunctionHosts,
+		Cluster:       s.config.Cluster.Enabled() && !s.config.Cluster.Front,
 		InMemory:      s.config.InMemory, Version: buildinfo.Current().String(), Now: s.clock.now(), Clock: o.Clock,
 		Log: s.log,
 	})

@@ -40,6 +40,8 @@ type Site struct {
 	Accounts *auth.Accounts
 	// ReadOnly refuses every change.
 	ReadOnly bool
+	// Cluster says that there is a page of the cluster.
+	Cluster bool
 	// Version is the program's version, for people.
 	Version string
 	Now     func() time.Time
@@ -198,6 +200,7 @@ type Page struct {
 	Crumbs   []Crumb
 	Token    string
 	ReadOnly bool
+	Cluster  bool // there is a page of the cluster
 	Version  string
 	Done     string // what the last change did
 	Follow   string // "changes" or "always" for a page that keeps itself current; see app.js
@@ -205,10 +208,10 @@ type Page struct {
 }
 
 // follows names the pages that keep themselves current, by their templates. What functions do is not seen in the
-// requests, so that their pages are always fetched again.
+// requests, nor what other nodes of a cluster do, so that their pages are always fetched again.
 var follows = map[string]string{"home": "changes", "queues": "changes", "queue": "changes", "hubs": "changes",
 	"hub": "changes", "instance": "changes", "functions": "always", "function": "always", "workers": "always",
-	"worker": "always", "processes": "always", "events": "changes"}
+	"worker": "always", "processes": "always", "events": "changes", "cluster": "always"}
 
 // done are the messages that a page shows after a change, by the code in the URL.
 var done = map[string]string{
@@ -236,8 +239,8 @@ func (d *Site) Show(w http.ResponseWriter, r *http.Request, title string, crumbs
 func (d *Site) ShowStatus(w http.ResponseWriter, r *http.Request, status int, title string, crumbs []Crumb,
 	data Model) error {
 	p := Page{Title: title, Here: r.URL.Path, Account: r.PathValue("account"), Crumbs: crumbs, Token: d.token,
-		ReadOnly: d.ReadOnly,
-		Version:  d.Version, Done: done[r.URL.Query().Get("done")], Data: data}
+		ReadOnly: d.ReadOnly, Cluster: d.Cluster,
+		Version: d.Version, Done: done[r.URL.Query().Get("done")], Data: data}
 	if r.Method == http.MethodGet {
 		p.Follow = follows[data.Template()]
 	}
