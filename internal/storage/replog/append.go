@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -114,8 +115,8 @@ func (l *Log) publishParts(ctx context.Context, h *header, payload []byte) (rest
 
 // publishPart publishes a part until the stream has it. A second copy does no harm.
 func (l *Log) publishPart(ctx context.Context, data []byte) error {
-	for {
-		r := l.publishOnce(ctx, kindPart, data, false)
+	for limit := majorityPoll; ; {
+		r := l.tryPart(ctx, data, limit)
 		if r.err == nil {
 			l.offer(r.seq, data)
 			return nil
@@ -123,8 +124,37 @@ func (l *Log) publishPart(ctx context.Context, data []byte) error {
 		if err := l.checkMajority(); err != nil {
 			return err
 		}
-		if !l.sleep(ctx, retryPause) {
+		if errors.Is(r.err, errNewTerm) {
+			// Parts are long: a leader that is slow to begin must not get twenty copies of each, as it does of a record.
+			limit *= 2
+		} else if !l.sleep(ctx, retryPause) {
 			return ctx.Err()
+		}
+	}
+}
+
+// errNewTerm means that a message may have gone to a leader that is none any more.
+var errNewTerm = errors.New("the stream has another term")
+
+// tryPart publishes a part and waits for the answer; if the stream has another term, only until limit, see newTerm.
+func (l *Log) tryPart(ctx context.Context, data []byte, limit time.Duration) published {
+	sent := l.now()
+	answer := l.publish(ctx, kindPart, data)
+	for {
+		switch r, why := waitFor(l, majorityPoll, answer, ctx.Done()); why {
+		case byMessage:
+			return r
+		case byDone:
+			return published{err: ctx.Err()}
+		case byClose:
+			return published{err: ErrClosed}
+		case byTime:
+			if err := l.checkMajority(); err != nil {
+				return published{err: err}
+			}
+			if l.newTerm() && l.now().Sub(sent) >= limit {
+				return published{err: errNewTerm}
+			}
 		}
 	}
 }

@@ -14,8 +14,9 @@ import (
 // moves only while a call waits.
 type silence struct {
 	servers
-	now  time.Time
-	sent int
+	now    time.Time
+	sent   int
+	waited func() // called after each wait; may be nil
 }
 
 func (s *silence) send(*nats.Msg) error { s.sent++; return nil }
@@ -24,12 +25,15 @@ func (s *silence) Now() time.Time { return s.now }
 
 func (s *silence) Random() uint64 { return 1 }
 
-// Go counts what publishes a mark, which would only wait.
+// Go counts what publishes a mark or a part, which would only wait.
 func (s *silence) Go(func()) { s.sent++ }
 
 func (s *silence) Park(d time.Duration, ready func() bool) {
 	if !ready() {
 		s.now = s.now.Add(d)
+	}
+	if s.waited != nil {
+		s.waited()
 	}
 }
 
@@ -87,6 +91,36 @@ func TestANewTermRepeatsAMark(t *testing.T) {
 		l := s.log(t, c.after)
 		if err := l.tryPass(); !errors.Is(err, ErrUnavailable) || s.sent < c.least || s.sent > c.most {
 			t.Errorf("a term after %v: a mark was published %d times, %v; want %d to %d", c.after, s.sent, err, c.least, c.most)
+		}
+	}
+}
+
+// Parts of a record as well, but not as often, since they are long.
+func TestANewTermRepeatsAPart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		after       time.Duration
+		least, most int
+	}{
+		{0, 1, 1},
+		{300 * time.Millisecond, 2, 6},
+	} {
+		s := &silence{now: time.Unix(1, 0)}
+		l := s.log(t, c.after)
+		ctx, cancel := context.WithCancel(t.Context())
+		began, first := s.now, time.Duration(0)
+		s.waited = func() {
+			if s.sent == 2 && first == 0 {
+				first = s.now.Sub(began)
+			}
+			if s.now.Sub(began) > 3*electionTime {
+				cancel()
+			}
+		}
+		err := l.publishPart(ctx, []byte("part"))
+		if !errors.Is(err, context.Canceled) || s.sent < c.least || s.sent > c.most || first > c.after+2*majorityPoll {
+			t.Errorf("a term after %v: a part was published %d times, again after %v, %v; want %d to %d", c.after, s.sent, first,
+				err, c.least, c.most)
 		}
 	}
 }
