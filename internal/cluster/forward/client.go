@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,14 +26,7 @@ type exchange struct {
 	home string
 	// elsewhere returns the node that can serve what the home, which is silent, has not answered; "" before that.
 	elsewhere func() string
-	in        chan reply
-}
-
-// reply is a message of the home, or of the server.
-type reply struct {
-	data []byte
-	// dropped: no node has subscribed. question: to a question about the exchange.
-	dropped, question bool
+	in        chan *nats.Msg
 }
 
 // errNotTaken: the home has not begun to serve the request, and will not.
@@ -42,7 +35,10 @@ var errNotTaken = errors.New("forward: not taken")
 // errBroken: the answer has ended in the middle.
 var errBroken = errors.New("forward: the home has broken the answer off")
 
-var messages = sync.Pool{New: func() any { return new([]byte) }}
+var (
+	messages = sync.Pool{New: func() any { return new([]byte) }}
+	timers   = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
+)
 
 // Forward passes a request to the home of a service's log. done is false if it has to be served here: then no node has
 // begun to serve it, nothing was sent to the client, and the body of r can be read from its beginning. released ends
@@ -89,22 +85,26 @@ func bodyOf(r *http.Request) (body []byte, whole bool) {
 	case r.ContentLength > MaxBody || len(r.Trailer) > 0:
 		return nil, false
 	}
-	var b bytes.Buffer
-	if r.ContentLength > 0 {
-		b.Grow(int(r.ContentLength) + bytes.MinRead)
+	var err error
+	if n := r.ContentLength; n > 0 {
+		body = make([]byte, n)
+		var got int
+		got, err = io.ReadFull(r.Body, body)
+		body = body[:got]
+	} else {
+		body, err = io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
 	}
-	_, err := b.ReadFrom(io.LimitReader(r.Body, MaxBody+1))
-	body = b.Bytes()
 	// What was read comes first, then the rest, or the error again.
-	rest := io.Reader(r.Body)
+	again := &restored{rest: r.Body, Closer: r.Body}
+	again.read.Reset(body)
 	whole = err == nil && len(body) <= MaxBody && len(r.Trailer) == 0
 	switch {
 	case err != nil:
-		rest = failing{err}
+		again.rest = failing{err}
 	case whole:
-		rest = http.NoBody
+		again.rest = http.NoBody
 	}
-	r.Body = &restored{io.MultiReader(bytes.NewReader(body), rest), r.Body}
+	r.Body = again
 	return body, whole
 }
 
@@ -112,9 +112,18 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
+// restored is a body of which a part was read before.
 type restored struct {
-	io.Reader
+	read bytes.Reader
+	rest io.Reader
 	io.Closer
+}
+
+func (r *restored) Read(p []byte) (int, error) {
+	if r.read.Len() > 0 {
+		return r.read.Read(p)
+	}
+	return r.rest.Read(p)
 }
 
 // outgoing is the body of a request that is passed on.
@@ -169,7 +178,7 @@ func (b clientBody) Read(p []byte) (n int, err error) {
 func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string, body outgoing, service string,
 	elsewhere func() string, released <-chan struct{}) error {
 	e := &exchange{key: f.inbox + strconv.FormatUint(f.last.Add(1), 36), home: node, elsewhere: elsewhere,
-		in: make(chan reply, window+uploadWindow+8)}
+		in: make(chan *nats.Msg, window+uploadWindow+8)}
 	f.mu.Lock()
 	f.sent[e.key] = e
 	f.mu.Unlock()
@@ -200,8 +209,12 @@ func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string
 func (f *Forwarder) receive(ctx context.Context, w http.ResponseWriter, e *exchange, body *outgoing,
 	released <-chan struct{}) error {
 	got := receiver{body: body}
-	quiet := time.NewTimer(f.config.probe)
-	defer quiet.Stop()
+	quiet := timers.Get().(*time.Timer)
+	quiet.Reset(f.config.probe)
+	defer func() {
+		quiet.Stop() // nothing is in its channel after that
+		timers.Put(quiet)
+	}()
 	var looks <-chan time.Time // whether another node can serve the request, once this one is suspected
 	for asked := 0; ; {
 		// What the home has said comes first: it may have answered without the rest of the body.
@@ -289,22 +302,24 @@ func (g *receiver) lost(why string) error {
 }
 
 // take handles a message. It reports whether that was the last one.
-func (g *receiver) take(w http.ResponseWriter, m reply) (last bool, err error) {
-	if m.dropped {
-		if !m.question && g.parts == 0 { // the server has dropped the request
+func (g *receiver) take(w http.ResponseWriter, m *nats.Msg) (last bool, err error) {
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" { // of the server: no node has subscribed
+		if !strings.HasSuffix(m.Subject, questionSuffix) && g.parts == 0 { // it has dropped the request
 			return false, errNotTaken
 		}
 		return false, g.lost("it has ended")
 	}
-	k, p := parse(m.data)
+	k, p := parse(m.Data)
 	switch k {
 	case kindHead:
-		a, err := p.answer()
-		if err != nil || g.parts > 0 {
+		if g.parts > 0 {
+			return false, g.lost("its answer does not parse")
+		}
+		a, err := p.answer(w.Header())
+		if err != nil {
 			return false, g.lost("its answer does not parse")
 		}
 		g.parts++
-		maps.Copy(w.Header(), a.header)
 		if a.phrase != "" {
 			statusline.SetReason(w, a.phraseOf, a.phrase)
 		}
@@ -351,7 +366,7 @@ func (g *receiver) write(w http.ResponseWriter, flags byte, part []byte) (last b
 
 // answered receives what the homes send.
 func (f *Forwarder) answered(m *nats.Msg) {
-	key, question := f.keyOf(m.Subject)
+	key := strings.TrimSuffix(m.Subject, questionSuffix)
 	f.mu.Lock()
 	e := f.sent[key]
 	f.mu.Unlock()
@@ -367,9 +382,8 @@ func (f *Forwarder) answered(m *nats.Msg) {
 	if e == nil {
 		return // its client is gone
 	}
-	dropped := len(m.Data) == 0 && m.Header.Get("Status") == "503"
 	select {
-	case e.in <- reply{m.Data, dropped, question}:
+	case e.in <- m:
 	default: // more than a home may send
 		f.config.Log.Warn("a node sends more of an answer than it may", "peer", e.home)
 	}

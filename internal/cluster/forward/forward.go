@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +74,8 @@ type Forwarder struct {
 	last     atomic.Uint64      // number of the last exchange that this node has begun
 	homes    map[string]*home   // by log
 	opened   atomic.Bool
+	tasks    chan task    // for a goroutine that waits
+	idle     atomic.Int64 // goroutines that wait
 	closed   chan struct{}
 
 	mu      sync.Mutex           // guards the rest
@@ -125,7 +126,8 @@ func New(c Config) *Forwarder {
 	if c.probe == 0 {
 		c.probe = probeEvery
 	}
-	f := &Forwarder{config: c, inbox: nats.NewInbox() + ".", homes: map[string]*home{}, closed: make(chan struct{}),
+	f := &Forwarder{config: c, inbox: nats.NewInbox() + ".", homes: map[string]*home{},
+		closed: make(chan struct{}), tasks: make(chan task),
 		sent: map[string]*exchange{}, served: map[string]*serving{}, silent: map[string]bool{}}
 	f.ended = sync.NewCond(&f.mu)
 	for _, s := range c.Services {
@@ -298,11 +300,6 @@ func (f *Forwarder) suspect(node string) {
 		delete(f.silent, node)
 		f.config.Log.Info("a node answers again", "peer", node)
 	}()
-}
-
-// keyOf returns the key of an exchange from the subject of its answers, or of the answers to questions about it.
-func (f *Forwarder) keyOf(subject string) (key string, question bool) {
-	return strings.CutSuffix(subject, questionSuffix)
 }
 
 // questionSuffix is the end of the subject for answers to questions about an exchange. The server answers there, too,

@@ -29,7 +29,7 @@ import (
 
 // pair are a node that clients ask, and the home, on two servers.
 type pair struct {
-	t       *testing.T
+	t       testing.TB
 	cluster *natscluster.Cluster
 	asked   *Forwarder
 	home    *Forwarder
@@ -39,7 +39,7 @@ type pair struct {
 
 type markKey struct{}
 
-func newPair(t *testing.T, h http.HandlerFunc) *pair {
+func newPair(t testing.TB, h http.HandlerFunc) *pair {
 	t.Helper()
 	p := &pair{t: t, cluster: natscluster.Start(t, 3)}
 	p.leader.Store(new("home"))
@@ -344,9 +344,9 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 		_, p = parse(message)
-		if a, err := p.answer(); err == nil {
+		if a, err := p.answer(http.Header{}); err == nil {
 			_, p := parse(a.appendTo(nil))
-			if b, err := p.answer(); err != nil || b.status != a.status || b.phrase != a.phrase {
+			if b, err := p.answer(http.Header{}); err != nil || b.status != a.status || b.phrase != a.phrase {
 				t.Errorf("%x is parsed as %+v, and then as %+v", message, a, b)
 			}
 		}

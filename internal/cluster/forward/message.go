@@ -108,6 +108,12 @@ func appendRequest(b []byte, service string, r *http.Request, flags byte) []byte
 type parser struct {
 	rest []byte
 	err  error
+
+	skipping bool // texts are passed over
+	// head has the texts, as a string of which each of them is a part, and after is the number of bytes of rest that come
+	// after it; "" if each text is a string of its own.
+	head  string
+	after int
 }
 
 // parse returns the kind of a message.
@@ -116,6 +122,20 @@ func parse(data []byte) (kind, *parser) {
 		return 0, &parser{err: errMessage}
 	}
 	return kind(data[1]), &parser{rest: data[2:]}
+}
+
+// share makes one string of all texts that read reads, which is called again after that. It reports whether read will
+// have no error. A request has some thirty texts; but its body must not stay in memory for as long as one of them does.
+func (p *parser) share(read func(*parser)) bool {
+	ahead := parser{rest: p.rest, err: p.err, skipping: true}
+	read(&ahead)
+	if p.err = ahead.err; p.err != nil {
+		p.fail()
+		return false
+	}
+	p.after = len(ahead.rest)
+	p.head = string(p.rest[:len(p.rest)-p.after])
+	return true
 }
 
 func (p *parser) fail() { p.rest, p.err = nil, errMessage }
@@ -155,16 +175,32 @@ func (p *parser) text() (s string) {
 		p.fail()
 		return ""
 	}
-	s, p.rest = string(p.rest[:n]), p.rest[n:]
+	switch {
+	case p.skipping:
+	case p.head != "":
+		from := len(p.head) - (len(p.rest) - p.after)
+		s = p.head[from : from+int(n)]
+	default:
+		s = string(p.rest[:n])
+	}
+	p.rest = p.rest[n:]
 	return s
 }
 
-// header reads headers. take is called with each of them.
-func (p *parser) header(take func(name string, values []string)) {
+// maxShared is the number of values of headers that have one slice.
+const maxShared = 64
+
+// header adds headers to h, which may be nil for a parser that skips. names gets the names of metadata as they were
+// written; it is nil for an answer, whose names stay as they are.
+func (p *parser) header(h http.Header, names *headercase.Names) {
 	// Each name and each value has one byte at least: a number beyond the rest is not believed.
 	n := p.number()
 	if n > uint64(len(p.rest)) {
 		p.fail()
+	}
+	var shared []string
+	if !p.skipping && p.err == nil {
+		shared = make([]string, min(n, maxShared))
 	}
 	for ; n > 0 && p.err == nil; n-- {
 		name, k := p.text(), p.number()
@@ -172,13 +208,29 @@ func (p *parser) header(take func(name string, values []string)) {
 			p.fail()
 			return
 		}
-		values := make([]string, k)
+		if p.skipping {
+			for range k {
+				p.text()
+			}
+			continue
+		}
+		var values []string
+		if k == 1 && len(shared) > 0 {
+			values, shared = shared[:1:1], shared[1:]
+		} else {
+			values = make([]string, k)
+		}
 		for i := range values {
 			values[i] = p.text()
 		}
-		if p.err == nil {
-			take(name, values)
+		if p.err != nil {
+			return
 		}
+		if names != nil && len(name) > len(metadata) && strings.EqualFold(name[:len(metadata)], metadata) {
+			names.Set(name)
+			name = http.CanonicalHeaderKey(name)
+		}
+		h[name] = values
 	}
 }
 
@@ -186,18 +238,20 @@ func (p *parser) header(take func(name string, values []string)) {
 // flags say so.
 func (p *parser) request(ctx context.Context) (service string, r *http.Request, flags byte, err error) {
 	flags = p.flags()
-	service = p.text()
-	names := new(headercase.Names)
-	r = &http.Request{Method: p.text(), RequestURI: p.text(), Host: p.text(), RemoteAddr: p.text(),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: p.signed(), Header: http.Header{}}
-	p.header(func(name string, values []string) {
-		key := name
-		if len(name) > len(metadata) && strings.EqualFold(name[:len(metadata)], metadata) {
-			names.Set(name)
-			key = http.CanonicalHeaderKey(name)
+	p.share(func(p *parser) {
+		for range 5 {
+			p.text()
 		}
-		r.Header[key] = values
+		p.signed()
+		p.header(nil, nil)
 	})
+	names := new(headercase.Names)
+	r = (&http.Request{}).WithContext(headercase.NewContext(ctx, names))
+	service = p.text()
+	r.Method, r.RequestURI, r.Host, r.RemoteAddr = p.text(), p.text(), p.text(), p.text()
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	r.ContentLength, r.Header = p.signed(), make(http.Header, usualHeaders)
+	p.header(r.Header, names)
 	if p.err != nil {
 		return "", nil, 0, p.err
 	}
@@ -210,8 +264,11 @@ func (p *parser) request(ctx context.Context) (service string, r *http.Request, 
 	if r.ContentLength < 0 {
 		r.TransferEncoding = []string{"chunked"}
 	}
-	return service, r.WithContext(headercase.NewContext(ctx, names)), flags, nil
+	return service, r, flags, nil
 }
+
+// usualHeaders is a number of headers that most requests and answers do not exceed.
+const usualHeaders = 14
 
 // answer is the head of an answer.
 type answer struct {
@@ -230,15 +287,30 @@ func (a *answer) appendTo(b []byte) []byte {
 	return appendHeader(b, a.header, func(key string) string { return key })
 }
 
-// answer reads the head of an answer. The first part of the body is in rest.
-func (p *parser) answer() (a answer, err error) {
-	a = answer{flags: p.flags(), status: int(p.number()), phraseOf: int(p.number()), phrase: p.text(),
-		header: http.Header{}}
-	p.header(func(name string, values []string) { a.header[name] = values })
+// answer reads the head of an answer and adds its headers to h, unless it has an error. The first part of the body is in
+// rest.
+func (p *parser) answer(h http.Header) (a answer, err error) {
+	ok := p.share(func(p *parser) {
+		if p.answerWithout(); p.err == nil {
+			p.header(nil, nil)
+		}
+	})
+	if !ok {
+		return a, p.err
+	}
+	a = p.answerWithout()
+	a.header = h
+	p.header(h, nil)
+	return a, p.err
+}
+
+// answerWithout reads the head of an answer without its headers.
+func (p *parser) answerWithout() answer {
+	a := answer{flags: p.flags(), status: int(p.number()), phraseOf: int(p.number()), phrase: p.text()}
 	if p.err == nil && (a.status < 200 || a.status > 999) {
 		p.fail()
 	}
-	return a, p.err
+	return a
 }
 
 // here is a node's report to a front-end.

@@ -72,17 +72,54 @@ func (f *Forwarder) requested(m *nats.Msg) {
 	f.served[m.Reply] = s
 	f.holding += holds
 	f.mu.Unlock()
-	go func() {
-		defer func() {
-			cancel()
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			delete(f.served, m.Reply)
-			f.holding -= holds
-			f.ended.Broadcast()
-		}()
-		f.serve(ctx, s, m)
+	t := task{ctx, s, m, holds}
+	select {
+	case f.tasks <- t:
+	default:
+		go f.work(t)
+	}
+}
+
+// task is a request of another node that is to be served.
+type task struct {
+	ctx     context.Context
+	serving *serving
+	message *nats.Msg
+	holds   int64 // bytes of it that are held
+}
+
+// maxIdle is the number of goroutines that wait for requests of other nodes. A new one begins with a small stack, and
+// to make that larger several times costs as much as half of what passing an insert on costs this node.
+const maxIdle = 64
+
+// work serves a request, and then those that come, unless enough others wait for them.
+func (f *Forwarder) work(t task) {
+	for {
+		f.finish(t)
+		if f.idle.Add(1) > maxIdle {
+			f.idle.Add(-1)
+			return
+		}
+		select {
+		case t = <-f.tasks:
+			f.idle.Add(-1)
+		case <-f.closed:
+			return
+		}
+	}
+}
+
+// finish serves a request, and forgets it.
+func (f *Forwarder) finish(t task) {
+	defer func() {
+		t.serving.cancel()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.served, t.message.Reply)
+		f.holding -= t.holds
+		f.ended.Broadcast()
 	}()
+	f.serve(t.ctx, t.serving, t.message)
 }
 
 // serve serves a request and sends the answer.
@@ -105,7 +142,7 @@ func (f *Forwarder) serve(ctx context.Context, s *serving, m *nats.Msg) {
 	case len(p.rest) > 0:
 		r.Body = io.NopCloser(bytes.NewReader(p.rest))
 	}
-	w := &writer{ctx: ctx, serving: s, message: m, header: http.Header{}}
+	w := &writer{ctx: ctx, serving: s, message: m, header: make(http.Header, usualHeaders)}
 	defer func() {
 		// As net/http does: the handler has broken the connection, or has a defect, which it has logged.
 		if recover() != nil {
@@ -131,7 +168,8 @@ type writer struct {
 	phrase   string
 	// part is the next message: it begins with the head of the answer if that was not sent.
 	part  []byte
-	parts int // that were sent
+	buf   *[]byte // that part is in
+	parts int     // that were sent
 	err   error
 }
 
@@ -148,7 +186,8 @@ func (w *writer) WriteHeader(status int) {
 	}
 	w.status = status
 	a := answer{status: status, phraseOf: w.phraseOf, phrase: w.phrase, header: w.header}
-	w.part = a.appendTo(make([]byte, 0, 1<<10))
+	w.buf = messages.Get().(*[]byte)
+	w.part = a.appendTo((*w.buf)[:0])
 }
 
 // Write implements io.Writer.
@@ -171,7 +210,8 @@ func (w *writer) Write(p []byte) (n int, err error) {
 
 // next begins the next part of the body.
 func (w *writer) next() {
-	w.part = binary.AppendUvarint(append(begin(nil, kindBody), 0), uint64(w.parts))
+	w.buf = messages.Get().(*[]byte)
+	w.part = binary.AppendUvarint(append(begin((*w.buf)[:0], kindBody), 0), uint64(w.parts))
 }
 
 // errGone means that the node of the client does not take the answer.
@@ -200,7 +240,9 @@ func (w *writer) send(flags byte) {
 		}
 	}
 	w.err = w.message.Respond(w.part)
-	w.part = nil
+	*w.buf = w.part // which may have grown; the connection has a copy
+	messages.Put(w.buf)
+	w.part, w.buf = nil, nil
 }
 
 // controlled receives what another node says about its exchanges.
