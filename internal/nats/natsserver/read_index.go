@@ -166,17 +166,14 @@ func (r *ReadIndex) Term(stream string) (term uint64, member bool) {
 
 // leader returns what the leader says, after a majority has confirmed its term.
 func (r *ReadIndex) leader(ctx context.Context, stream string, from, to uint64) (leader memberState, err error) {
-	q, own, member, err := r.ask(ctx, stream)
+	q, own, other, err := r.ask(ctx, stream)
 	if err != nil {
 		return leader, err
 	}
 	q.From, q.To = from, to
 	switch {
-	case !member:
-		var info server.JSApiStreamInfoResponse
-		if info, err = streamInfo(ctx, r.conn, stream); err == nil {
-			leader, err = r.request(ctx, PeerID(info.Cluster.Leader), q)
-		}
+	case own.ID == "":
+		leader, err = r.request(ctx, PeerID(other), q)
 	case own.State == server.Leader.String():
 		leader, err = r.lead(ctx, q)
 	case own.Leader == "":
@@ -200,39 +197,54 @@ func (r *ReadIndex) leader(ctx context.Context, stream string, from, to uint64) 
 // Leader returns the ID ([PeerID]) of the server that leads a stream, as far as this server knows; "" while it has no
 // leader.
 func (r *ReadIndex) Leader(ctx context.Context, stream string) (id string, err error) {
-	_, own, member, err := r.ask(ctx, stream)
+	_, own, other, err := r.ask(ctx, stream)
 	switch {
 	case err != nil:
 		return "", err
-	case !member:
-		info, err := streamInfo(ctx, r.conn, stream)
-		if err != nil || info.Cluster.Leader == "" {
-			return "", err
-		}
-		return PeerID(info.Cluster.Leader), nil
+	case own.ID == "" && other == "":
+		return "", nil
+	case own.ID == "":
+		return PeerID(other), nil
 	case own.State == server.Leader.String():
 		return own.ID, nil
 	}
 	return own.Leader, nil
 }
 
-// ask returns the question about a stream, and the state of its group on this server if that is a member.
-func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, member bool,
+// ask returns the question about a stream, and the state of its group on this server; if that is not a member, a state
+// without an ID, and the name of the server that leads the stream. Then it asks that server, each time: a node without a
+// copy hears of a new leader by no other way.
+func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, other string,
 	err error) {
-	for range 2 {
-		group, err := r.groupOf(ctx, stream)
-		if err != nil {
-			return q, own, false, err
+	r.mu.Lock()
+	group := r.groups[stream]
+	r.mu.Unlock()
+	if group != "" {
+		if own, member := r.group(group); member {
+			return question{Stream: stream, Group: group}, own, "", nil
 		}
-		q = question{Stream: stream, Group: group}
-		if own, member = r.group(group); member {
-			break
-		}
-		r.mu.Lock()
-		delete(r.groups, stream) // it may have another one now
-		r.mu.Unlock()
 	}
-	return q, own, member, nil
+	// It may have another group now.
+	info, err := streamInfo(ctx, r.conn, stream)
+	if err != nil {
+		return q, own, "", err
+	}
+	group = info.Cluster.RaftGroup
+	if group == "" {
+		return q, own, "", fmt.Errorf("%w: %s has one server only", ErrNoReadIndex, stream)
+	}
+	r.mu.Lock()
+	if len(r.groups) >= maxGroups {
+		clear(r.groups)
+	}
+	r.groups[stream] = group
+	r.mu.Unlock()
+	q = question{Stream: stream, Group: group}
+	own, member := r.group(group)
+	if !member {
+		return q, server.RaftzGroup{}, info.Cluster.Leader, nil
+	}
+	return q, own, "", nil
 }
 
 // confirm returns nil once n members have said that they know of no later term. It asks n of them, and the others only
@@ -467,30 +479,6 @@ func (r *ReadIndex) group(name string) (g server.RaftzGroup, ok bool) {
 	}
 	g, ok = (*groups)[account][name]
 	return g, ok
-}
-
-// groupOf returns the name of a stream's Raft group.
-func (r *ReadIndex) groupOf(ctx context.Context, stream string) (string, error) {
-	r.mu.Lock()
-	group := r.groups[stream]
-	r.mu.Unlock()
-	if group != "" {
-		return group, nil
-	}
-	info, err := streamInfo(ctx, r.conn, stream)
-	if err != nil {
-		return "", err
-	}
-	if info.Cluster.RaftGroup == "" {
-		return "", fmt.Errorf("%w: %s has one server only", ErrNoReadIndex, stream)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.groups) >= maxGroups {
-		clear(r.groups)
-	}
-	r.groups[stream] = info.Cluster.RaftGroup
-	return info.Cluster.RaftGroup, nil
 }
 
 // streamInfo asks the leader of a stream for its state.

@@ -125,7 +125,9 @@ func TestSecondRoundOfAnElection(t *testing.T) {
 		if leader < 0 {
 			continue
 		}
-		group := check.Must(r.index[leader].groupOf(t.Context(), readStream))(t)
+		q, _, _, err := r.index[leader].ask(t.Context(), readStream)
+		check.OK(t, err)
+		group := q.Group
 		r.c.Cut(leader, true)
 		others := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == leader })
 		before, began := log.count(group), time.Now()
