@@ -47,7 +47,10 @@ func BenchmarkMessages(b *testing.B) {
 	_, err := home.Subscribe("benchmark", func(m *nats.Msg) { _ = m.Respond(answers) })
 	check.OK(b, err)
 	question := make([]byte, 1300)
-	check.Eventually(b, func() bool { _, err := asked.Request("benchmark", question, time.Second); return err == nil }, "home")
+	check.Eventually(b, func() bool {
+		_, err := asked.Request("benchmark", question, time.Second)
+		return err == nil
+	}, "the home can be reached")
 	measured(b, func() {
 		if _, err := asked.Request("benchmark", question, time.Minute); err != nil {
 			b.Error(err)

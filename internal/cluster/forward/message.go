@@ -287,8 +287,8 @@ func (a *answer) appendTo(b []byte) []byte {
 	return appendHeader(b, a.header, func(key string) string { return key })
 }
 
-// answer reads the head of an answer and adds its headers to h, unless it has an error. The first part of the body is in
-// rest.
+// answer reads the head of an answer and adds its headers to h, unless it has an error. The first part of the body is
+// in rest.
 func (p *parser) answer(h http.Header) (a answer, err error) {
 	ok := p.share(func(p *parser) {
 		if p.answerWithout(); p.err == nil {

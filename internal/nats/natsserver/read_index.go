@@ -212,8 +212,8 @@ func (r *ReadIndex) Leader(ctx context.Context, stream string) (id string, err e
 }
 
 // ask returns the question about a stream, and the state of its group on this server; if that is not a member, a state
-// without an ID, and the name of the server that leads the stream. Then it asks that server, each time: a node without a
-// copy hears of a new leader by no other way.
+// without an ID, and the name of the server that leads the stream. Then it asks that server, each time: a node without
+// a copy hears of a new leader by no other way.
 func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, other string,
 	err error) {
 	r.mu.Lock()

@@ -119,8 +119,8 @@ func TestANewTermRepeatsAPart(t *testing.T) {
 		}
 		err := l.publishPart(ctx, []byte("part"))
 		if !errors.Is(err, context.Canceled) || s.sent < c.least || s.sent > c.most || first > c.after+2*majorityPoll {
-			t.Errorf("a term after %v: a part was published %d times, again after %v, %v; want %d to %d", c.after, s.sent, first,
-				err, c.least, c.most)
+			t.Errorf("a term after %v: a part was published %d times, again after %v, %v; want %d to %d", c.after, s.sent,
+				first, err, c.least, c.most)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Calls of the kind asked for fail with the error asked for, on the files asked for, as often as asked for.
@@ -64,5 +65,36 @@ func TestCallsFail(t *testing.T) {
 	d.Fail(Failure{Err: syscall.EIO, Path: "b", Kinds: append(Changes, Read)})
 	if _, err := os.ReadFile(file); err != nil {
 		t.Errorf("a file outside the path: %v", err)
+	}
+}
+
+// Syncs of a slow disk take their time, and nothing else does.
+func TestSlowSyncs(t *testing.T) {
+	t.Parallel()
+	const sync = 300 * time.Millisecond
+	folder, files := t.TempDir(), t.TempDir()
+	unmount, err := MountSlow(folder, files, sync)
+	if err != nil {
+		t.Skip("a file system cannot be mounted here: ", err)
+	}
+	f, err := os.Create(filepath.Join(folder, "file"))
+	if err == nil {
+		_, err = f.Write([]byte("x"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := errors.Join(f.Sync(), f.Sync(), f.Close()); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took < 2*sync {
+		t.Errorf("two syncs took %v", took)
+	}
+	if err := unmount(); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(files, "file")); err != nil || string(text) != "x" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -4,5 +4,7 @@
 // [Mount] mounts a FUSE file system on a folder; [Disk.Fail] makes kinds of calls on it fail with an error, and
 // [Disk.Heal] ends that. A process of its own serves the file system, since a page fault of a mapped file stops a
 // thread that the server could need. It needs Linux, /dev/fuse and the right to mount; tests are skipped without them.
+// [MountSlow] is for measurements: each sync takes the same time, whatever else uses the disk below.
+//
 // Package faultdisk is faster, for code that writes through [disk.FS].
 package fusedisk

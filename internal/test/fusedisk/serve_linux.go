@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -38,8 +39,28 @@ func serve(folder string) {
 	}
 }
 
+// MountSlow mounts a file system on a folder, until unmount is called: its files are in the folder files, and each sync
+// takes as long as sync says. They are not synced beside that, so what the disk below does adds nothing. This process
+// serves the file system, so it must not map its files; no process may use it when unmount is called.
+func MountSlow(folder, files string, sync time.Duration) (unmount func() error, err error) {
+	root, err := newRoot(files, &faults{sync: sync})
+	if err != nil {
+		return nil, fmt.Errorf("fusedisk: %w", err)
+	}
+	// Nothing else changes the files, so the kernel need not ask for their names and sizes again and again.
+	valid := time.Minute
+	server, err := fs.Mount(folder, root, &fs.Options{EntryTimeout: &valid, AttrTimeout: &valid,
+		MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "slowdisk", Name: "lazuli"}})
+	if err != nil {
+		return nil, fmt.Errorf("fusedisk: mount %s: %w", folder, err)
+	}
+	return server.Unmount, nil
+}
+
 // faults decides which calls fail.
 type faults struct {
+	sync time.Duration // what a sync takes in place of a sync; 0 for a usual one
+
 	mu     sync.Mutex // guards the rest
 	rule   Failure    // without an error nothing fails
 	failed int        // calls that failed
@@ -189,6 +210,10 @@ func (n *node) Setattr(ctx context.Context, f fs.FileHandle, in *fuse.SetAttrIn,
 func (n *node) Fsync(ctx context.Context, f fs.FileHandle, flags uint32) syscall.Errno {
 	if errno := n.check(Sync, ""); errno != 0 {
 		return errno
+	}
+	if d := n.faults.sync; d > 0 {
+		time.Sleep(d)
+		return 0
 	}
 	if h, ok := f.(*handle); ok {
 		return h.LoopbackFile.Fsync(ctx, flags)
