@@ -62,7 +62,7 @@ func newRootCommand(l *lab) *cobra.Command {
 		"the lazuli program to run (default: the one beside lazuli-lab or, in a checkout, one that is built from it)")
 	measure, cfg := bench.NewCommand(l.command)
 	bench.AddFloor(measure, cfg)
-	measure.AddCommand(newWorkersCommand(l))
+	measure.AddCommand(newWorkersCommand(l), newNodesCommand(l))
 	root.AddCommand(newChaosCommand(l), measure)
 	return root
 }

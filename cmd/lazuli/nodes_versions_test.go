@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
@@ -155,8 +158,36 @@ type writing struct {
 	done     sync.WaitGroup
 
 	mu           sync.Mutex
-	acknowledged [3][]string   // names of entities, blobs and messages
-	longest      time.Duration // that a client has waited for an answer, with the retries of its SDK
+	acknowledged [3][]string // names of entities, blobs and messages
+	longest      waiting     // of the client that has waited most for an answer
+}
+
+// waiting is what a call of an SDK has waited for: its attempts, and the pauses between them, which the SDK makes.
+type waiting struct {
+	took, attempts time.Duration
+	text           string // the attempts, one after the other
+}
+
+type waitingKey struct{}
+
+// Do implements policy.Policy. It notes an attempt.
+func (waiting) Do(r *policy.Request) (*http.Response, error) {
+	began := time.Now()
+	answer, err := r.Next()
+	if w, ok := r.Raw().Context().Value(waitingKey{}).(*waiting); ok {
+		took, outcome := time.Since(began), "no answer"
+		if err == nil {
+			outcome = fmt.Sprint(answer.StatusCode, " ", answer.Header.Get("x-ms-error-code"))
+		}
+		w.attempts += took
+		w.text += fmt.Sprintf(" [%v: %s]", took.Round(time.Millisecond), strings.TrimSpace(outcome))
+	}
+	return answer, err
+}
+
+func (w waiting) String() string {
+	return fmt.Sprintf("%v, of which pauses of the SDK %v:%s", w.took.Round(time.Millisecond),
+		(w.took - w.attempts).Round(time.Millisecond), w.text)
 }
 
 func startWriting(ctx context.Context, t *testing.T, cluster *killrig.Cluster) *writing {
@@ -164,12 +195,16 @@ func startWriting(ctx context.Context, t *testing.T, cluster *killrig.Cluster) *
 	w := &writing{}
 	var err error
 	connection := cluster.ConnectionString()
-	tables, err := aztables.NewServiceClientFromConnectionString(connection, nil)
+	// Each attempt of a call passes this.
+	options := azcore.ClientOptions{PerRetryPolicies: []policy.Policy{waiting{}}}
+	tables, err := aztables.NewServiceClientFromConnectionString(connection,
+		&aztables.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
 	w.entities = tables.NewClient("written")
-	w.blobs, err = azblob.NewClientFromConnectionString(connection, nil)
+	w.blobs, err = azblob.NewClientFromConnectionString(connection, &azblob.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
-	w.messages, err = azqueue.NewQueueClientFromConnectionString(connection, "written", nil)
+	w.messages, err = azqueue.NewQueueClientFromConnectionString(connection, "written",
+		&azqueue.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
 	_, err = w.entities.CreateTable(ctx, nil)
 	check.OK(t, err)
@@ -188,23 +223,33 @@ func startWriting(ctx context.Context, t *testing.T, cluster *killrig.Cluster) *
 }
 
 func (w *writing) write(ctx context.Context, name string) {
-	began := time.Now()
-	_, err := w.entities.UpsertEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, name), nil)
-	w.note(0, name, began, err)
-	began = time.Now()
-	_, err = w.blobs.UploadBuffer(ctx, "written", name, []byte(strings.Repeat(name, 10_000)), nil)
-	w.note(1, name, began, err)
-	began = time.Now()
-	_, err = w.messages.EnqueueMessage(ctx, name, nil)
-	w.note(2, name, began, err)
+	w.call(ctx, 0, name, func(ctx context.Context) error {
+		_, err := w.entities.UpsertEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, name), nil)
+		return err
+	})
+	w.call(ctx, 1, name, func(ctx context.Context) error {
+		_, err := w.blobs.UploadBuffer(ctx, "written", name, []byte(strings.Repeat(name, 10_000)), nil)
+		return err
+	})
+	w.call(ctx, 2, name, func(ctx context.Context) error {
+		_, err := w.messages.EnqueueMessage(ctx, name, nil)
+		return err
+	})
 }
 
-func (w *writing) note(kind int, name string, began time.Time, err error) {
+func (w *writing) call(ctx context.Context, kind int, name string, do func(context.Context) error) {
+	waited := &waiting{}
+	began := time.Now()
+	err := do(context.WithValue(ctx, waitingKey{}, waited))
+	waited.took = time.Since(began)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err == nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.longest = max(w.longest, time.Since(began))
 		w.acknowledged[kind] = append(w.acknowledged[kind], name)
+	}
+	// Also of a call that has failed in the end, but not because the test has.
+	if ctx.Err() == nil && waited.took > w.longest.took {
+		w.longest = *waited
 	}
 }
 
@@ -215,8 +260,8 @@ func (w *writing) count() int {
 	return len(w.acknowledged[0]) + len(w.acknowledged[1]) + len(w.acknowledged[2])
 }
 
-// slowest returns how long the slowest of the acknowledged writes took.
-func (w *writing) slowest() time.Duration {
+// slowest returns what the slowest of the writes has waited for.
+func (w *writing) slowest() waiting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.longest

@@ -48,9 +48,7 @@ func (e *env) needEntities(n int) error {
 	// Once a run: workloads that need more entities add to the same table.
 	if e.entities == nil {
 		set := &entitySet{table: "bench" + e.run}
-		create := NewRequest(Table, "POST", "create", 201, Field{"Content-Type", "application/json"})
-		create.Path, create.Body = []byte("/Tables"), []byte(`{"TableName":"`+set.table+`"}`)
-		if err := e.once(create); err != nil {
+		if err := e.once(newTable(set.table)); err != nil {
 			return fmt.Errorf("creating table %s: %w", set.table, err)
 		}
 		e.entities = set

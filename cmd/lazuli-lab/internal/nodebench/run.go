@@ -1,0 +1,236 @@
+package nodebench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
+)
+
+// Config configures a run. All fields without a default are required.
+type Config struct {
+	// Command makes commands of lazuli. Other, which may be nil, makes those of another program, for a cluster of the
+	// first size.
+	Command, Other func(args ...string) *exec.Cmd
+	// Sizes are the numbers of nodes of the clusters.
+	Sizes []int
+	// Turns is the number of turns of each cluster, Turn the length of one, Warmup the time before it that is not
+	// counted.
+	Turns        int
+	Turn, Warmup time.Duration
+	// Clients is the number of clients of a cluster, in equal parts at all of its nodes.
+	Clients int
+	// Forwarding also measures what it costs that an insert is passed on.
+	Forwarding bool
+	// Share is what each node may use of a processor; 0 is no limit.
+	Share float64
+	// Sync is what a sync takes on the disk of a node; 0 is the disk of the folder as it is.
+	Sync time.Duration
+	// Folder has the folders of the nodes; "" is the system's temporary directory.
+	Folder string
+	// Profiles is a folder that gets the profile of the processor time of each node in the last turn of each kind; "" is
+	// none.
+	Profiles string
+	// Progress receives progress messages; nil discards them.
+	Progress io.Writer
+}
+
+func (c *Config) say(format string, args ...any) {
+	if c.Progress != nil {
+		fmt.Fprintf(c.Progress, format+"\n", args...)
+	}
+}
+
+// turn is what was measured in one turn of a cluster.
+type turn struct {
+	took    time.Duration
+	times   bench.Histogram // of the inserts
+	failed  map[string]int  // by the reason
+	byNodes []counts
+}
+
+// rate returns the inserts in a second.
+func (t *turn) rate() float64 { return float64(t.times.Count()) / t.took.Seconds() }
+
+// sum returns what all nodes have counted.
+func (t *turn) sum() (all counts) {
+	for _, c := range t.byNodes {
+		all.processor += c.processor
+		all.appends += c.appends
+		all.conflicts += c.conflicts
+		all.passed += c.passed
+	}
+	return all
+}
+
+// home returns the node that has appended most of the records.
+func (t *turn) home() (node int) {
+	for i, c := range t.byNodes {
+		if c.appends > t.byNodes[node].appends {
+			node = i
+		}
+	}
+	return node
+}
+
+// processor returns the processor time of all nodes for an insert.
+func (t *turn) processor() time.Duration {
+	return t.sum().processor / time.Duration(max(t.times.Count(), 1))
+}
+
+// Run measures. The report has what was measured before an error.
+func Run(ctx context.Context, c Config) (report *Report, err error) {
+	report = &Report{}
+	var all []*cluster
+	defer func() {
+		for _, s := range all {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	add := func(name string, nodes int, command func(...string) *exec.Cmd) error {
+		c.say("starting %s", name)
+		s, err := c.start(ctx, name, nodes, command)
+		if err == nil {
+			all = append(all, s)
+		}
+		return err
+	}
+	for _, n := range c.Sizes {
+		if err := add(fmt.Sprint(n, " nodes"), n, c.Command); err != nil {
+			return report, err
+		}
+	}
+	if c.Other != nil {
+		if err := add(fmt.Sprint(c.Sizes[0], " nodes, other program"), c.Sizes[0], c.Other); err != nil {
+			return report, err
+		}
+	}
+	everywhere := func(s *cluster, client int) int { return client % len(s.stacks) }
+	for i := range c.Turns {
+		for _, s := range all {
+			if err := c.turn(ctx, s, c.Clients, everywhere, i, "everywhere"); err != nil {
+				return report, err
+			}
+		}
+	}
+	for _, s := range all {
+		report.Clusters = append(report.Clusters, Result{s.name, s.turns})
+	}
+	if !c.Forwarding {
+		return report, nil
+	}
+	return report, c.forwarding(ctx, report, all[0])
+}
+
+// forwarding measures what it costs that an insert is passed on: clients at the home of the log, and at another node,
+// in turns. The clients are few, so that the nodes are not busy; and one alone, for the median.
+func (c *Config) forwarding(ctx context.Context, report *Report, s *cluster) error {
+	for _, clients := range []int{1, min(forwarders, c.Clients)} {
+		var at [2]Result
+		for turn := range c.Turns {
+			// Another node may have become the home.
+			last := s.turns[len(s.turns)-1]
+			for i, where := range []string{"home", "other"} {
+				node := (last.home() + i) % len(s.stacks)
+				to := func(*cluster, int) int { return node }
+				if err := c.turn(ctx, s, clients, to, turn, where); err != nil {
+					return err
+				}
+				at[i].turns = append(at[i].turns, s.turns[len(s.turns)-1])
+			}
+		}
+		at[0].Name, at[1].Name = name(clients)+" at the home", name(clients)+" at another node"
+		report.Forwarding = append(report.Forwarding, at)
+	}
+	return nil
+}
+
+// forwarders is the number of clients for which the processor time of forwarding is measured.
+const forwarders = 8
+
+func name(clients int) string {
+	if clients == 1 {
+		return "1 client"
+	}
+	return fmt.Sprint(clients, " clients")
+}
+
+// turn lets clients insert for a turn, each at the node that at returns for it, and adds what was measured. The last
+// turn of its kind has profiles, whose names have the text where.
+func (c *Config) turn(ctx context.Context, s *cluster, clients int, at func(s *cluster, client int) int, number int,
+	where string) error {
+	first := len(s.inserters)
+	for i := range clients {
+		s.inserters = append(s.inserters, bench.NewInserter(s.stacks[at(s, i)], table, first+i))
+	}
+	defer func() {
+		for _, i := range s.inserters[first:] {
+			i.Close()
+		}
+	}()
+	work := s.inserters[first:]
+	c.insert(ctx, work, c.Warmup)
+	before, err := s.counts(ctx)
+	if err != nil {
+		return err
+	}
+	wait := func() {}
+	if c.Profiles != "" && number == c.Turns-1 {
+		wait = s.profile(ctx, c, fmt.Sprint(clients, "-", where))
+	}
+	t := c.insert(ctx, work, c.Turn)
+	wait()
+	after, err := s.counts(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range after {
+		t.byNodes = append(t.byNodes, after[i].minus(before[i]))
+	}
+	s.turns = append(s.turns, t)
+	c.say("%s, %s: %.0f inserts/s, median %v, %v failed", s.name, name(clients), t.rate(), t.times.Quantile(0.5), t.failed)
+	return ctx.Err()
+}
+
+// insert lets all inserters work for a time.
+func (c *Config) insert(ctx context.Context, work []*bench.Inserter, d time.Duration) (t turn) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	began := time.Now()
+	t.failed = map[string]int{}
+	for _, w := range work {
+		all.Go(func() {
+			var own bench.Histogram
+			failed := map[string]int{}
+			for last := time.Now(); last.Sub(began) < d && ctx.Err() == nil; {
+				err := w.Insert()
+				now := time.Now()
+				if err == nil {
+					own.Record(now.Sub(last))
+				} else {
+					failed[bench.ErrorLabel(err)]++
+					time.Sleep(failurePause)
+					now = time.Now()
+				}
+				last = now
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			t.times.Merge(&own)
+			for label, n := range failed {
+				t.failed[label] += n
+			}
+		})
+	}
+	all.Wait()
+	t.took = time.Since(began)
+	return t
+}
+
+// failurePause keeps a client from using up the processors while a node refuses its inserts.
+const failurePause = 10 * time.Millisecond
