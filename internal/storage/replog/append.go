@@ -133,7 +133,7 @@ func (l *Log) publishPart(ctx context.Context, data []byte) error {
 	}
 }
 
-// errNewTerm means that a message may have gone to a leader that is none any more.
+// errNewTerm means that a message may have gone to the leader of an earlier term.
 var errNewTerm = errors.New("the stream has another term")
 
 // tryPart publishes a part and waits for the answer; if the stream has another term, only until limit, see newTerm.

@@ -169,7 +169,7 @@ func (s *cluster) profile(ctx context.Context, c *Config, kind string) (wait fun
 	return all.Wait
 }
 
-// metric returns a value, 0 if there is none: a program of before may not have it.
+// metric returns a value, 0 for one that a program of before does not have.
 func metric(text, name string) float64 {
 	_, rest, _ := strings.Cut("\n"+text, "\n"+name+" ")
 	value, _, _ := strings.Cut(rest, "\n")

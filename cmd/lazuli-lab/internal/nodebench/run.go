@@ -111,6 +111,7 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 		}
 	}
 	everywhere := func(s *cluster, client int) int { return client % len(s.stacks) }
+	// All clusters run all the time, and one of them works: a machine that is slow for a while is so for all of them.
 	for i := range c.Turns {
 		for _, s := range all {
 			if err := c.turn(ctx, s, c.Clients, everywhere, i, "everywhere"); err != nil {
