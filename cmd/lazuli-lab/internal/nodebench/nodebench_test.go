@@ -86,7 +86,8 @@ func TestReport(t *testing.T) {
 	var b strings.Builder
 	check.OK(t, r.WriteText(&b))
 	text := strings.Join(strings.Fields(b.String()), " ")
-	for _, want := range []string{"x 200 1ms 1ms 100µs 2.0 % 20.0 10 0 25 % 0", "x 100 1ms 1ms 200µs 2.0 % 10.0 10 3 0 % 2 timeout",
+	for _, want := range []string{"x 200 1ms 1ms 100µs 2.0 % 20.0 10 0 25 % 0",
+		"x 100 1ms 1ms 200µs 2.0 % 10.0 10 3 0 % 2 timeout",
 		"x : x 0.50 (0.50 to 0.50)", "cost 0s 0s 60µs"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, b.String())

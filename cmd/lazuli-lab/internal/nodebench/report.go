@@ -91,9 +91,11 @@ func (r *Result) row(w io.Writer) {
 		failed = append(failed, fmt.Sprint(n, " ", label))
 	}
 	slices.Sort(failed)
-	fmt.Fprintf(w, "%s\t%.0f\t%v\t%v\t%v\t%.1f %%\t%.1f\t%.0f\t%.0f\t%.0f %%\t%s\t\n", r.Name, t.rate(), short(t.times.Quantile(0.5)),
-		short(t.times.Quantile(0.99)), short(t.processor()), 100*r.busiest(), float64(t.times.Count())/max(sum.appends, 1), sum.appends,
-		sum.conflicts, 100*sum.passed/float64(max(t.times.Count(), 1)), cmp.Or(strings.Join(failed, ", "), "0"))
+	inserts := float64(max(t.times.Count(), 1))
+	fmt.Fprintf(w, "%s\t%.0f\t%v\t%v\t%v\t%.1f %%\t%.1f\t%.0f\t%.0f\t%.0f %%\t%s\t\n", r.Name, t.rate(),
+		short(t.times.Quantile(0.5)), short(t.times.Quantile(0.99)), short(t.processor()), 100*r.busiest(),
+		inserts/max(sum.appends, 1), sum.appends, sum.conflicts, 100*sum.passed/inserts,
+		cmp.Or(strings.Join(failed, ", "), "0"))
 }
 
 // ratios prints the ratio of the rates in each turn, in rising order, with the one in the middle.
