@@ -17,9 +17,10 @@ func newNodesCommand(l *lab) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nodes",
 		Short: "Measure clusters of several sizes in turns, each node with a disk and a share of a processor of its own",
-		Long: `Start clusters of several sizes on this machine, and insert entities by clients at all nodes, in turns: inserts a
-second, latencies, processor time of all nodes for an insert, and appends to the log that another node overtook. Then
-the same few clients at the home of the tables and at another node: what it costs that an insert is passed on.
+		Long: `Start clusters of several sizes on this machine, and insert entities by clients at all nodes, in turns:
+inserts a second, latencies, processor time of all nodes for an insert, and appends to the log that another node
+overtook. Then the same few clients at the home of the tables and at another node: what it costs that an insert is
+passed on.
 
 Each node has a file system of its own whose syncs all take the same time, and a share of a processor, so the figures
 change little with what else runs, as long as the machine has a processor for the clients and the disks beside the
@@ -43,7 +44,8 @@ and --share 0 the nodes have the disk of the folder and the processors as they a
 	fl.StringVar(&c.Profiles, "profiles", "", "folder for the profile of each node's processor time in the last turns")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if c.Turns < 1 || c.Clients < 1 || c.Turn <= 0 || c.Warmup < 0 || c.Share < 0 || c.Sync < 0 {
-			return bench.SettingsError{Cause: errors.New("numbers and times must not be negative; turns and clients are needed")}
+			return bench.SettingsError{
+				Cause: errors.New("numbers and times must not be negative; turns and clients are needed")}
 		}
 		for _, n := range c.Sizes {
 			if n < 3 || n > 9 {
