@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -38,10 +40,19 @@ func openAt(t testing.TB, path string, o Options) *DB {
 	if o.FS == nil {
 		o.FS = &faultdisk.FS{}
 	}
-	db, err := Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var db *DB
+	check.Eventually(t, func() bool {
+		var err error
+		if db, err = Open(path, o); err == nil {
+			return true
+		}
+		again, ok := logsAgain.Load(o.Log)
+		if !ok || !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+		o.Log = again.(func() *replog.Log)() // a store that cannot be opened closes its log
+		return false
+	}, "the store can be opened")
 	db.minFlying = 2
 	t.Cleanup(func() { closeChecked(t, db) })
 	return db

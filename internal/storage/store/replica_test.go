@@ -17,6 +17,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 
@@ -26,16 +27,25 @@ func logName(path string) string { return fmt.Sprintf("t%08x", crc32.ChecksumIEE
 // openLog opens a log as the node with the given server does.
 func openLog(t testing.TB, c *natscluster.Cluster, server int, name string) *replog.Log {
 	t.Helper()
-	l, err := replog.Open(t.Context(),
-		confirmed(t, c, server, replog.Config{Conn: c.Conn(t, server), Name: name, Replicas: c.Size(),
-			Ahead:   func() bool { return server != 2 }, // two of three nodes
-			Node:    fmt.Sprint("n", server),
-			Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := confirmed(t, c, server, replog.Config{Conn: c.Conn(t, server), Name: name, Replicas: c.Size(),
+		Ahead:   func() bool { return server != 2 }, // two of three nodes
+		Node:    fmt.Sprint("n", server),
+		Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)})
+	var l *replog.Log
+	check.Eventually(t, func() bool {
+		var err error
+		if l, err = replog.Open(t.Context(), config); err != nil && !errors.Is(err, replog.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}, "the log %s can be opened", name)
+	logsAgain.Store(l, func() *replog.Log { return openLog(t, c, server, name) })
 	return l
 }
+
+// logsAgain has, by a log, how it is opened again: openAt does so where a store cannot be opened on it, as when the
+// servers of a busy machine have no leader at the moment.
+var logsAgain sync.Map
 
 // confirmed returns a configuration with which a log confirms the end of its stream as a node with the given server
 // does.
