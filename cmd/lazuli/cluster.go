@@ -146,13 +146,14 @@ func writeShards(w io.Writer, status cluster.Status) error {
 	if status.Hosts != nil {
 		nodes = "NODES\t"
 	}
-	fmt.Fprintln(t, "SHARD\t"+nodes+"TABLES AT\tQUEUES AT\tBLOBS AT\tDATA\tLAG\tMISSING")
+	fmt.Fprintln(t, "SHARD\t"+nodes+"TABLES AT\tQUEUES AT\tBLOBS AT\tDATA\tLAG\tMISSING\tNO ANSWER")
 	for _, s := range list {
 		if nodes != "" {
 			nodes = s.Nodes + "\t"
 		}
-		fmt.Fprintf(t, "%d\t%s%s\t%s\t%s\t%s\t%s\t%s\n", s.Shard, nodes, cmp.Or(s.Tables, "-"), cmp.Or(s.Queues, "-"),
-			cmp.Or(s.Blobs, "-"), server.ContentSize(s.Data), cmp.Or(s.Behind, "0"), cmp.Or(s.Missing, "-"))
+		fmt.Fprintf(t, "%d\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Shard, nodes, cmp.Or(s.Tables, "-"),
+			cmp.Or(s.Queues, "-"), cmp.Or(s.Blobs, "-"), server.ContentSize(s.Data), cmp.Or(s.Behind, "0"),
+			cmp.Or(s.Missing, "-"), cmp.Or(s.Silent, "-"))
 	}
 	return t.Flush()
 }

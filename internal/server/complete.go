@@ -189,8 +189,10 @@ func Homes(status *cluster.Status) string {
 // ContentSize writes a number of bytes for people.
 func ContentSize(n int64) string {
 	switch {
-	case n < 1<<20:
+	case n < 1<<10:
 		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	case n < 1<<30:
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	default:

@@ -22,6 +22,8 @@ type ShardStatus struct {
 	Data int64
 	// Behind says which nodes lack entries of the logs, and Missing which lack content; "" if none does.
 	Behind, Missing string
+	// Silent are the nodes of the shard that do not answer: whether they lack something is not known.
+	Silent string
 }
 
 // ShardStatuses returns the shards of a cluster that has several, nil of others.
@@ -36,9 +38,13 @@ func ShardStatuses(status *cluster.Status) (list []ShardStatus) {
 		s := ShardStatus{Shard: n, Nodes: strings.Join(nodesOf(status.Hosts, n), ", "),
 			Tables: homeOf(status, of.Log("tables")), Queues: homeOf(status, of.Log("queues")),
 			Blobs: homeOf(status, of.Log("blobs"))}
-		var behind, missing []string
+		var behind, missing, silent []string
 		for _, node := range status.Nodes {
-			if node.Report == nil || !has(status, node.Name, n) {
+			switch {
+			case !has(status, node.Name, n):
+				continue
+			case node.Report == nil:
+				silent = append(silent, node.Name)
 				continue
 			}
 			var lag uint64
@@ -57,7 +63,7 @@ func ShardStatuses(status *cluster.Status) (list []ShardStatus) {
 				behind = append(behind, fmt.Sprintf("%s %d", node.Name, lag))
 			}
 		}
-		s.Behind, s.Missing = strings.Join(behind, ", "), strings.Join(missing, ", ")
+		s.Behind, s.Missing, s.Silent = strings.Join(behind, ", "), strings.Join(missing, ", "), strings.Join(silent, ", ")
 		list = append(list, s)
 	}
 	return list

@@ -44,7 +44,7 @@ func TestClusterPage(t *testing.T) {
 	node.status.Nodes[2].Report, node.status.Nodes[2].Problem = nil, "<no route>"
 	node.status.Copies = cluster.Copies{Short: 3, Examples: []string{"LOG_blobs"}}
 	s.shows("/ui/cluster", "not complete", "such as LOG_blobs", "Do not stop or remove another node now.", "entries: n2 7",
-		"content: n2 5.0 MiB", "unreachable", "&lt;no route&gt;")
+		"content: n2 5.0 MiB", "no answer: n3", "unreachable", "&lt;no route&gt;")
 	s.hides("/ui/cluster", "Everything has")
 
 	for err, status := range map[error]int{cluster.ErrNotClustered: http.StatusNotFound,
