@@ -1,6 +1,7 @@
 package shardmap
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -26,8 +27,8 @@ type Place struct {
 	Zone string `json:"zone,omitempty"`
 }
 
-// Hosts says which nodes have a shard: the table of a cluster in which a node has a part of the shards only. It does
-// not change, and is safe for concurrent use.
+// Hosts says which nodes have a shard: the table of a cluster in which a node has a part of the shards only. A value
+// does not change, and is safe for concurrent use; a move makes another one ([Hosts.Moved]).
 type Hosts struct {
 	// Revision is the number of the version of the table. A new table has 1.
 	Revision uint64 `json:"revision"`
@@ -38,8 +39,8 @@ type Hosts struct {
 }
 
 // NewHosts places the shards of a new cluster, each on [Copies] nodes. Its result depends on the arguments alone, and
-// not on the order of the nodes, so that all nodes get the same one by themselves. Where the nodes have zones, no shard
-// is twice in one. Errors: [ErrHosts].
+// not on the order of the nodes, so that all nodes get the same one by themselves. Where the nodes have zones, no
+// shard is twice in one. Errors: [ErrHosts].
 func NewHosts(places []Place, shards int) (*Hosts, error) {
 	h := &Hosts{Revision: 1, Nodes: slices.Clone(places)}
 	slices.SortFunc(h.Nodes, func(a, b Place) int { return strings.Compare(a.Node, b.Node) })
@@ -94,8 +95,8 @@ func (h *Hosts) conflicts(chosen []int, i int) bool {
 	})
 }
 
-// better reports whether node a is to have a shard rather than node b: the one with fewer shards, and then the one that
-// has fewer of them in common with the nodes that were chosen, so that the loss of two nodes meets few shards.
+// better reports whether node a is to have a shard rather than node b: the one with fewer shards, and then the one
+// that has fewer of them in common with the nodes that were chosen, so that the loss of two nodes meets few shards.
 func (h *Hosts) better(load []int, together map[[2]int]int, chosen []int, a, b int) bool {
 	if load[a] != load[b] {
 		return load[a] < load[b]
@@ -131,6 +132,118 @@ func (h *Hosts) checkNodes() error {
 		return fmt.Errorf("%w: %d zones are too few for %d copies in different ones", ErrHosts, len(zones), Copies)
 	}
 	return nil
+}
+
+// Moved returns the table in which a node has a shard in place of another one, with the next revision. h stays as it
+// is. Errors: [ErrHosts], which says what is wrong with the numbers or names, or that two copies would be in one
+// zone.
+func (h *Hosts) Moved(shard int, from, to string) (*Hosts, error) {
+	for _, name := range []string{from, to} {
+		if !slices.Contains(h.Names(), name) {
+			return nil, fmt.Errorf("%w: the cluster has no node %q: its nodes are %s", ErrHosts, name,
+				strings.Join(h.Names(), ", "))
+		}
+	}
+	switch {
+	case shard < 0 || shard >= len(h.Shards):
+		return nil, fmt.Errorf("%w: there is no shard %d: the numbers are 0 to %d", ErrHosts, shard, len(h.Shards)-1)
+	case !h.On(from, shard):
+		return nil, fmt.Errorf("%w: node %s does not have shard %d, which is on %s", ErrHosts, from, shard,
+			strings.Join(h.Shards[shard], ", "))
+	case h.On(to, shard):
+		return nil, fmt.Errorf("%w: node %s has shard %d already", ErrHosts, to, shard)
+	}
+	next := &Hosts{Revision: h.Revision + 1, Nodes: h.Nodes, Shards: slices.Clone(h.Shards)}
+	names := slices.Clone(h.Shards[shard])
+	names[slices.Index(names, from)] = to
+	slices.Sort(names)
+	next.Shards[shard] = names
+	for _, other := range names {
+		if zone := h.zone(to); other != to && zone != "" && h.zone(other) == zone {
+			return nil, fmt.Errorf("%w: node %s is in zone %s, where %s has a copy of shard %d", ErrHosts, to, zone, other,
+				shard)
+		}
+	}
+	return next, next.Check()
+}
+
+// Step is a move of a shard's copy from a node to another one.
+type Step struct {
+	Shard int    `json:"shard"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+}
+
+// Drain returns the moves after which a node has no shard. Each goes to the node that has the fewest by then. Errors:
+// [ErrHosts] if no node can take a shard.
+func (h *Hosts) Drain(node string) (steps []Step, err error) {
+	if !slices.Contains(h.Names(), node) {
+		return nil, fmt.Errorf("%w: the cluster has no node %q: its nodes are %s", ErrHosts, node,
+			strings.Join(h.Names(), ", "))
+	}
+	for _, shard := range h.Of(node) {
+		var next *Hosts
+		for _, to := range h.byLoad() {
+			moved, failed := h.Moved(shard, node, to)
+			if failed == nil {
+				next, steps = moved, append(steps, Step{shard, node, to})
+				break
+			}
+		}
+		if next == nil {
+			return nil, fmt.Errorf("%w: no other node can take shard %d: each has it, or is in a zone that has it",
+				ErrHosts, shard)
+		}
+		h = next
+	}
+	return steps, nil
+}
+
+// Balance returns the moves after which the nodes have equally many shards, within one, as far as the zones allow. As
+// each goes from a node with at least two more shards to one with less, there is no shorter list to the same end.
+func (h *Hosts) Balance() (steps []Step) {
+	for {
+		step, next := h.even()
+		if next == nil {
+			return steps
+		}
+		h, steps = next, append(steps, step)
+	}
+}
+
+// even returns a move from a node that has too much, and the table after it; nil without one.
+func (h *Hosts) even() (Step, *Hosts) {
+	order := h.byLoad()
+	for _, from := range slices.Backward(order) {
+		for _, to := range order {
+			if len(h.Of(from))-len(h.Of(to)) < 2 {
+				break
+			}
+			for _, shard := range h.Of(from) {
+				if next, err := h.Moved(shard, from, to); err == nil {
+					return Step{shard, from, to}, next
+				}
+			}
+		}
+	}
+	return Step{}, nil
+}
+
+// byLoad returns the names of the nodes, that with the fewest shards first.
+func (h *Hosts) byLoad() []string {
+	names := h.Names()
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(len(h.Of(a)), len(h.Of(b))) })
+	return names
+}
+
+// zone returns the zone of a node.
+func (h *Hosts) zone(node string) string {
+	for _, n := range h.Nodes {
+		if n.Node == node {
+			return n.Zone
+		}
+	}
+	return ""
 }
 
 // On reports whether a node has a shard.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -131,6 +132,89 @@ func TestHostsRefused(t *testing.T) {
 	} {
 		if err := h.Check(); !errors.Is(err, ErrHosts) {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// A move changes one shard, and what breaks a rule is refused with the reason.
+func TestMoved(t *testing.T) {
+	h := check.Must(NewHosts([]Place{{"a1", "a"}, {"a2", "a"}, {"b1", "b"}, {"b2", "b"}, {"c1", "c"}}, 4))(t)
+	before := h.Sum()
+	from := h.Shards[0][0] // a1 or a2
+	to := map[string]string{"a1": "a2", "a2": "a1"}[from]
+	next := check.Must(h.Moved(0, from, to))(t)
+	if next.Revision != 2 || !next.On(to, 0) || next.On(from, 0) || !slices.Equal(next.Shards[1], h.Shards[1]) {
+		t.Errorf("after the move %+v", next)
+	}
+	if h.Sum() != before {
+		t.Error("the table before has changed")
+	}
+	back := check.Must(next.Moved(0, to, from))(t)
+	if !slices.Equal(back.Shards[0], h.Shards[0]) || back.Revision != 3 {
+		t.Errorf("moved back %+v", back)
+	}
+	for name, try := range map[string]struct {
+		shard    int
+		from, to string
+		want     string
+	}{
+		"shard":      {4, from, to, "there is no shard 4"},
+		"negative":   {-1, from, to, "there is no shard -1"},
+		"no node":    {0, "x", to, `the cluster has no node "x"`},
+		"no target":  {0, from, "", `the cluster has no node ""`},
+		"not there":  {0, to, from, "does not have shard 0"},
+		"there":      {0, from, "c1", "has shard 0 already"},
+		"same":       {0, from, from, "has shard 0 already"},
+		"other zone": {0, "c1", to, "is in zone a, where " + from + " has a copy"},
+	} {
+		_, err := h.Moved(try.shard, try.from, try.to)
+		if !errors.Is(err, ErrHosts) || !strings.Contains(err.Error(), try.want) {
+			t.Errorf("%s: error %v, want %q", name, err, try.want)
+		}
+	}
+	drained := h
+	for _, step := range check.Must(h.Drain(from))(t) {
+		drained = check.Must(drained.Moved(step.Shard, step.From, step.To))(t)
+	}
+	if n := len(drained.Of(from)); n > 0 {
+		t.Errorf("a drained node has %d shards", n)
+	}
+	if _, err := h.Drain("x"); !errors.Is(err, ErrHosts) {
+		t.Errorf("an unknown node is drained: %v", err)
+	}
+	if _, err := h.Drain("c1"); !errors.Is(err, ErrHosts) || !strings.Contains(err.Error(), "no other node can take") {
+		t.Errorf("the only node of a zone is drained: %v", err)
+	}
+}
+
+// Whatever was moved, the moves of Balance give each node its share, with the rules of zones kept, and an even table
+// has none.
+func TestBalance(t *testing.T) {
+	for nodes := Copies + 1; nodes <= MaxNodes; nodes++ {
+		for _, zones := range []int{0, 3} {
+			if zones > 0 && nodes%zones > 0 {
+				continue
+			}
+			h := check.Must(NewHosts(places(nodes, zones), min(4*nodes, Max)))(t)
+			node := h.Names()[0]
+			steps, err := h.Drain(node)
+			if err != nil {
+				t.Errorf("%d nodes, %d zones: %v", nodes, zones, err)
+				continue
+			}
+			for _, s := range steps {
+				h = check.Must(h.Moved(s.Shard, s.From, s.To))(t)
+			}
+			back := h.Balance()
+			for _, s := range back {
+				h = check.Must(h.Moved(s.Shard, s.From, s.To))(t)
+			}
+			order := h.byLoad()
+			least, most := len(h.Of(order[0])), len(h.Of(order[nodes-1]))
+			if most-least > 1 || len(back) > len(steps) || len(h.Balance()) > 0 {
+				t.Errorf("%d nodes, %d zones: %d to %d shards a node after %d moves, and %d to drain", nodes, zones, least,
+					most, len(back), len(steps))
+			}
 		}
 	}
 }
