@@ -22,6 +22,13 @@ func (b *behind) note(peer string, sizes map[uint64]int64) {
 	b.sizes[peer] = sizes
 }
 
+// forget drops what is known of a peer.
+func (b *behind) forget(peer string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.sizes, peer)
+}
+
 // has notes that this node has all of an extent that a peer has.
 func (b *behind) has(peer string, id uint64) {
 	b.mu.Lock()
@@ -50,7 +57,7 @@ func (m *Mirror) Behind() (missing int64, known bool) {
 	for id, size := range sizes {
 		missing += m.extents.Lacking(id, size)
 	}
-	return missing, peers == len(m.peers)
+	return missing, peers == len(m.active())
 }
 
 // lacking returns the sizes of the extents of which this node lacks something.
@@ -67,7 +74,7 @@ func (m *Mirror) lacking(list []want) map[uint64]int64 {
 // survey asks all peers for their extents, so that Behind is known before the first copy, which may take long. It
 // returns what is missing.
 func (m *Mirror) survey() (missing int64) {
-	for _, p := range m.peers {
+	for _, p := range m.active() {
 		if l, ok, _ := m.listOf(p); ok { // catchUp reports the error
 			m.behind.note(p.name, m.lacking(m.wants(&l, nil)))
 		}

@@ -3,7 +3,9 @@ package mirror
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,7 +54,7 @@ func (m *Mirror) listOf(p *peer) (l listing, ok bool, err error) {
 
 // keepUp copies what this node has missed until the Mirror is closed.
 func (m *Mirror) keepUp() {
-	seen := make([]map[uint64]int64, len(m.peers)) // sizes of the extents that each peer had the last time
+	seen := map[*peer]*map[uint64]int64{} // sizes of the extents that each peer had the last time
 	next := m.now().Add(m.config.CatchUpEvery)
 	missing := m.survey()
 	if missing > 0 {
@@ -61,10 +63,22 @@ func (m *Mirror) keepUp() {
 	var problem string
 	for {
 		var failed error
-		for i, p := range m.peers {
-			if err := m.catchUp(p, &seen[i]); err != nil {
+		gone := map[uint64]int64{}
+		for _, p := range m.all() {
+			if p.out.Load() {
+				m.behind.forget(p.name)
+				delete(seen, p)
+				continue
+			}
+			if seen[p] == nil {
+				seen[p] = new(map[uint64]int64)
+			}
+			if err := m.catchUp(p, seen[p], gone); err != nil {
 				failed = fmt.Errorf("from node %s: %w", p.name, err)
 			}
+		}
+		if failed == nil && m.groupNow() != nil {
+			m.voidGone(gone)
 		}
 		if err := m.extents.SyncAllPuts(); err != nil {
 			failed = err
@@ -93,9 +107,9 @@ type want struct {
 	written bool  // the peer has written it
 }
 
-// wants returns what this node must have of a peer's extents: those that the peer has written, and those of nodes that
-// are gone. seen has the sizes of the extents the last time, nil before the first one: what was written since may be on
-// its way, and is not copied.
+// wants returns what this node must have of a peer's extents: those that the peer has written, and those of nodes
+// that are gone. seen has the sizes of the extents the last time, nil before the first one: what was written since
+// may be on its way, and is not copied.
 func (m *Mirror) wants(l *listing, seen map[uint64]int64) (list []want) {
 	for _, x := range l.Extents {
 		written := extent.OwnerOf(x.ID) == l.Owner
@@ -118,8 +132,8 @@ func (m *Mirror) wants(l *listing, seen map[uint64]int64) (list []want) {
 }
 
 // catchUp copies what this node has missed of the extents of a peer. seen has the sizes of the peer's extents the last
-// time.
-func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) error {
+// time. gone gets the sizes of extents of nodes that are gone.
+func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64, gone map[uint64]int64) error {
 	held := m.extents.Stats() // before the question: what the peer writes later is not in its list
 	l, ok, err := m.listOf(p)
 	if !ok {
@@ -128,6 +142,9 @@ func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) error {
 	list := m.wants(&l, *seen)
 	m.behind.note(p.name, m.lacking(list))
 	for _, w := range list {
+		if !w.written && gone != nil {
+			gone[w.id] = max(gone[w.id], w.copy)
+		}
 		complete, failed := m.copyMissing(p, w.id, w.copy, w.written)
 		if complete && w.final > 0 {
 			_, failed = m.extents.Complete(w.id, w.final)
@@ -191,6 +208,36 @@ func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (comp
 		}
 		if from = found + int64(len(data)); !m.pause(begun, len(data)) {
 			return false, m.life.Err()
+		}
+	}
+}
+
+// voidGone notes the ranges of extents of nodes that are gone in which no other node has anything: what a node has
+// begun to write before it left, and no node has. It would stay missing. A node that does not answer may have it.
+func (m *Mirror) voidGone(sizes map[uint64]int64) {
+	peers := m.active()
+	for _, id := range slices.Sorted(maps.Keys(sizes)) {
+		for from := int64(0); ; {
+			at, n, err := m.extents.Missing(id, from, sizes[id])
+			if err != nil || n == 0 {
+				break
+			}
+			end := at + n
+			for _, p := range peers {
+				found, data, err := m.records(p, id, at)
+				switch {
+				case errors.Is(err, errMissing): // it has nothing of the extent
+				case err != nil:
+					return
+				case len(data) > 0:
+					end = min(end, max(found, at))
+				}
+			}
+			if end == at { // it is copied in the next round
+				break
+			}
+			m.extents.Void(id, at, end-at)
+			from = end
 		}
 	}
 }

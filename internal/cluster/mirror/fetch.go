@@ -22,7 +22,7 @@ func (m *Mirror) Fetch(x extent.Slice) (offset int64, record []byte, err error) 
 	q := question{Op: opRecord, Extent: x.Extent, Offset: x.Offset, Length: x.Length, CRC: x.CRC}
 	var problems []error
 	unreachable := false
-	for _, p := range m.peers {
+	for _, p := range m.active() {
 		n, data, err := m.ask(p, q)
 		if err == nil {
 			err = extent.CheckRecord(x, int64(n), data)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -65,8 +66,7 @@ type Mirror struct {
 	asks   *nats.Conn // of questions
 	network
 	extents extents
-	epoch   uint64  // of this process: what an earlier one has acknowledged without a sync may be lost
-	peers   []*peer // the other nodes
+	epoch   uint64 // of this process: what an earlier one has acknowledged without a sync may be lost
 	// listPage is the constant of that name outside of tests.
 	listPage int
 
@@ -77,6 +77,9 @@ type Mirror struct {
 	mu     sync.Mutex // guards the rest
 	tokens map[uint64]*sent
 	token  uint64
+	peers  []*peer // the other nodes; replaced, and never changed
+	group  *Group  // nil before SetGroup
+	held   held
 
 	behind behind
 }
@@ -95,6 +98,7 @@ func Open(c Config) (*Mirror, error) {
 		c.Log = slog.Default()
 	}
 	m := &Mirror{config: c, listPage: cmp.Or(c.listPage, listPage), tokens: map[uint64]*sent{},
+		held:    held{writers: map[*writer]bool{}},
 		network: c.network, extents: c.extents}
 	m.epoch = m.random()
 	// A node may answer what an earlier process of this node has sent. No message of this process has its token: otherwise
@@ -203,6 +207,7 @@ const window = 16 << 20
 // peer is another node.
 type peer struct {
 	name string
+	out  atomic.Bool // it has left the group
 
 	mu       sync.Mutex // guards the rest
 	freed    chan struct{}
@@ -251,7 +256,7 @@ func (p *peer) heard() {
 
 // peer returns the peer of a name, nil if no node has it.
 func (m *Mirror) peer(name string) *peer {
-	for _, p := range m.peers {
+	for _, p := range m.all() {
 		if p.name == name {
 			return p
 		}

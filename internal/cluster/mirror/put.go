@@ -28,6 +28,10 @@ type writer struct {
 	asked   bool     // the last message had the syncs
 
 	changed chan struct{} // receives after the state of a peer has changed
+	turn    sync.Mutex    // held by commit
+
+	under  *Group // under which the content was acknowledged; guarded by Mirror.mu
+	closed bool   // guarded by Mirror.mu
 
 	mu    sync.Mutex // guards the rest
 	peers []progress // by index of Mirror.peers
@@ -44,7 +48,8 @@ type progress struct {
 // sent is a message that was not acknowledged.
 type sent struct {
 	w       *writer
-	peer    int
+	to      *peer
+	peer    int // its index
 	attempt int
 	size    int
 	at      time.Time
@@ -52,7 +57,7 @@ type sent struct {
 
 // Begin implements extent.Mirror.
 func (m *Mirror) Begin() extent.MirrorWriter {
-	return &writer{m: m, peers: make([]progress, len(m.peers)), changed: make(chan struct{}, 1)}
+	return &writer{m: m, peers: make([]progress, len(m.all())), changed: make(chan struct{}, 1)}
 }
 
 // Add implements extent.MirrorWriter.
@@ -60,6 +65,7 @@ func (w *writer) Add(x extent.Slice, records []byte, last bool) error {
 	if err := w.m.checkMajority(); err != nil {
 		return err
 	}
+	peers := w.grow()
 	w.records = append(w.records, x)
 	if !slices.Contains(w.ids, x.Extent) {
 		w.ids = append(w.ids, x.Extent)
@@ -71,10 +77,21 @@ func (w *writer) Add(x extent.Slice, records []byte, last bool) error {
 	}
 	message := p.appendTo(takeMessage())
 	defer freeMessage(message)
-	for i := range w.m.peers {
+	for i := range peers {
 		w.send(i, message, keepUpWait)
 	}
 	return nil
+}
+
+// grow makes room for peers that have come since. They lack the records so far.
+func (w *writer) grow() []*peer {
+	peers := w.m.all()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.peers) < len(peers) {
+		w.peers = append(w.peers, progress{failed: len(w.records) > 0})
+	}
+	return peers
 }
 
 // send sends a message to a peer that has all records so far. Otherwise, or if the peer has no room for it, the peer is
@@ -89,8 +106,8 @@ func (w *writer) send(i int, message []byte, wait time.Duration) {
 	if failed {
 		return
 	}
-	p := w.m.peers[i]
-	if !w.m.reserve(p, len(message), wait) {
+	p := w.m.all()[i]
+	if p.out.Load() || !w.m.reserve(p, len(message), wait) {
 		w.fail(i, attempt)
 		return
 	}
@@ -98,7 +115,7 @@ func (w *writer) send(i int, message []byte, wait time.Duration) {
 	// Counted before the publish, since the answer may come before PublishMsg returns.
 	at.pending++
 	w.mu.Unlock()
-	token := w.m.expect(&sent{w: w, peer: i, attempt: attempt, size: len(message), at: w.m.now()})
+	token := w.m.expect(&sent{w: w, to: p, peer: i, attempt: attempt, size: len(message), at: w.m.now()})
 	err := w.m.publish(&nats.Msg{Subject: w.m.putSubject(p.name),
 		Reply: w.m.ackSubject(w.m.config.Node, strconv.FormatUint(token, 36)), Data: message})
 	if err != nil {
@@ -137,20 +154,20 @@ func (w *writer) acknowledge(s *sent, epoch uint64, err error) {
 	w.wake()
 }
 
-// count returns how many peers have everything, and how many may still.
-func (w *writer) count() (complete, waiting int) {
+// count returns how many peers have everything, whether they are enough for a group, and whether they may become so.
+func (w *writer) count(g *Group) (complete int, enough, possible bool) {
+	peers := w.grow()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, at := range w.peers {
-		switch {
-		case at.failed:
-		case at.pending == 0:
+	has := func(i int) bool { return !w.peers[i].failed && w.peers[i].pending == 0 && !peers[i].out.Load() }
+	for i := range peers {
+		if has(i) {
 			complete++
-		default:
-			waiting++
 		}
 	}
-	return complete, waiting
+	return complete, w.m.enough(g, peers, has), w.m.enough(g, peers, func(i int) bool {
+		return !w.peers[i].failed && !peers[i].out.Load()
+	})
 }
 
 // Commit implements extent.MirrorWriter.
@@ -158,8 +175,16 @@ func (w *writer) Commit() error {
 	if len(w.records) == 0 {
 		return nil
 	}
+	return w.commit()
+}
+
+// commit is Commit; [Mirror.Renew] calls it again when the group has changed.
+func (w *writer) commit() error {
+	w.turn.Lock()
+	defer w.turn.Unlock()
 	// The last message could not carry the syncs, or no record was known to be the last.
 	if !w.asked {
+		w.asked = true
 		w.sync(-1)
 	}
 	deadline := w.m.now().Add(w.m.config.Timeout)
@@ -171,9 +196,9 @@ func (w *writer) Commit() error {
 			return err
 		}
 		if w.m.now().After(deadline) || w.m.life.Err() != nil {
-			complete, _ := w.count()
-			return fmt.Errorf("%w: %d of %d other nodes have acknowledged content, %d are needed", extent.ErrUnavailable,
-				complete, len(w.m.peers), w.m.need())
+			complete, _, _ := w.count(w.m.groupNow())
+			return fmt.Errorf("%w: %d of %d other nodes have acknowledged content, which is no majority",
+				extent.ErrUnavailable, complete, len(w.m.active()))
 		}
 		if !w.m.sleep(retryPause) {
 			return extent.ErrClosed
@@ -190,12 +215,15 @@ const majorityPoll = 100 * time.Millisecond
 func (w *writer) await(limit time.Duration) bool {
 	end := w.m.now().Add(limit)
 	for {
-		complete, waiting := w.count()
+		g := w.m.groupNow()
+		_, enough, possible := w.count(g)
 		switch {
-		case complete >= w.m.need():
+		case enough && w.m.hold(w, g):
 			return true
+		case enough: // the group has just changed
+			continue
 		// Those that have failed cannot come back within this attempt, so waiting for the others is of no use.
-		case complete+waiting < w.m.need():
+		case !possible:
 			return false
 		}
 		if w.m.await(min(end.Sub(w.m.now()), majorityPoll), w.changed) {
@@ -214,7 +242,7 @@ const retryPause = 50 * time.Millisecond
 func (w *writer) sync(peer int) {
 	for ids := range slices.Chunk(w.ids, maxSyncs) {
 		message := (&put{syncs: ids}).appendTo(takeMessage())
-		for i := range w.m.peers {
+		for i := range w.grow() {
 			if peer < 0 || i == peer {
 				w.send(i, message, keepUpWait)
 			}
@@ -225,10 +253,10 @@ func (w *writer) sync(peer int) {
 
 // again sends everything again to the peers that lack something, from the extents of this node.
 func (w *writer) again() {
-	for i := range w.peers {
+	for i, p := range w.grow() {
 		w.mu.Lock()
 		at := &w.peers[i]
-		behind := at.failed || at.pending > 0
+		behind := (at.failed || at.pending > 0) && !p.out.Load()
 		if behind {
 			*at = progress{attempt: at.attempt + 1}
 		}
@@ -262,7 +290,12 @@ func (w *writer) attempt(i int) int {
 }
 
 // Close implements extent.MirrorWriter.
-func (w *writer) Close() {}
+func (w *writer) Close() {
+	w.m.mu.Lock()
+	defer w.m.mu.Unlock()
+	w.closed = true
+	delete(w.m.held.writers, w)
+}
 
 // checkMajority returns an error if it is known that no majority can be reached.
 func (m *Mirror) checkMajority() error {
@@ -288,7 +321,7 @@ func (m *Mirror) settle(token, epoch uint64, err error, answered bool) {
 	delete(m.tokens, token)
 	m.mu.Unlock()
 	if s != nil {
-		m.peers[s.peer].release(s.size, answered)
+		s.to.release(s.size, answered)
 		s.w.acknowledge(s, epoch, err)
 	}
 }

@@ -34,12 +34,12 @@ var plantedFaults = []simulate.Planted{
 		New: `if err != nil || len(p.syncs) == 0 || planted("the answer does not wait for the sync") {`},
 	{Name: "an error of a node is ignored", File: "put.go",
 		Old: `	if s != nil {
-		m.peers[s.peer]`,
+		s.to.release`,
 		New: `	if planted("an error of a node is ignored") {
 		err = nil
 	}
 	if s != nil {
-		m.peers[s.peer]`},
+		s.to.release`},
 	{Name: "answers to an earlier process count", File: "mirror.go",
 		Old: `	m.token = m.random()`,
 		New: `	if !planted("answers to an earlier process count") {

@@ -33,6 +33,8 @@ var answered = []struct {
 			"state.ErrCopyMoved":     "of background work: package copysource",
 			"state.ErrFeedMoved":     "of background work: package changefeed",
 			"replica.ErrNotWorker":   "of background work: package events",
+			"replica.ErrLeft":        "wraps store.ErrUnavailable",
+			"replica.ErrOtherMove":   "of background work: package server",
 			"encryption.ErrSeal":     "damage: InternalError, and a line in the log",
 		}},
 	{"tablesvc/errors.go", []string{"internal/state/table", "internal/storage/store"},

@@ -171,6 +171,12 @@ func (s *Node) followMeta(w store.Write) {
 		s.worker.Store(&found)
 		return
 	}
+	if number, ok := bytes.CutPrefix(w.Key, retiredPrefix); ok && !w.Deleted() {
+		s.nodes.retire(number)
+	}
+	if bytes.Equal(w.Key, hostsKey) && s.cluster.Spread && !w.Deleted() {
+		_ = s.learnHosts(w.Value) // the guard reports what does not parse
+	}
 	if id, ok := bytes.CutPrefix(w.Key, scopeKeyPrefix); ok && !w.Deleted() {
 		_ = s.scopes.Learn(string(id), w.Value) // a key of wrong length is reported at the next start
 	}

@@ -52,6 +52,8 @@ type Cluster struct {
 	Members func() []string
 	// Mirror configures the copies of content. Extents, Owner and Gone are set by Open.
 	Mirror mirror.Config
+	// Spread is set where a shard is on a part of the nodes: Mirror.Nodes are those that have it before the first move.
+	Spread bool
 	// Streams, if set, keeps content in streams of an external NATS in place of Mirror; Node and Members are not used
 	// then. Extents, Owner and Log are set by Open.
 	Streams *Streams
@@ -81,6 +83,8 @@ type Node struct {
 	stopTier  func()
 	tierPlace tierPlace
 	worker    atomic.Pointer[worker]
+	hosts     atomic.Pointer[knownHosts]    // nil before the first move
+	opened    atomic.Pointer[mirror.Mirror] // mirror where a shard is on a part of the nodes, once it is open
 }
 
 // Open opens the files. Close them.
@@ -173,6 +177,9 @@ func (s *Node) openNode(config Config) (err error) {
 		logged = 0 // the log is cut, and the folders may be lost
 		o.Guard = s.checkOwner
 	}
+	if c.Spread {
+		o.Guard = s.checkHosts
+	}
 	files := extent.Options{FS: o.FS, Logged: logged, Mirrored: true, Grace: config.Grace}
 	if config.Tier != nil {
 		of := *config.Tier
@@ -217,6 +224,12 @@ func (s *Node) openNode(config Config) (err error) {
 		return err
 	}
 	s.mirror = m
+	if c.Spread {
+		if err := s.startHosts(m); err != nil {
+			m.Close()
+			return err
+		}
+	}
 	if err = s.agreeOrClose(); err == nil && s.Tier != nil {
 		s.runTier()
 	}

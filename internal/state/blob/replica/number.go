@@ -18,8 +18,28 @@ var nodePrefix = []byte("node:")
 
 // nodeNumbers has the names of the data folders that have ever belonged to the cluster, by number.
 type nodeNumbers struct {
-	mu    sync.Mutex
-	names map[uint64]string
+	mu      sync.Mutex
+	names   map[uint64]string
+	retired map[uint64]bool
+}
+
+// retire notes that a number is retired, which is in 8 bytes.
+func (n *nodeNumbers) retire(number []byte) {
+	if len(number) != 8 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.retired == nil {
+		n.retired = map[uint64]bool{}
+	}
+	n.retired[binary.BigEndian.Uint64(number)] = true
+}
+
+func (n *nodeNumbers) isRetired(number uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.retired[number]
 }
 
 func (n *nodeNumbers) learn(name string, value []byte) {
@@ -61,6 +81,9 @@ func (s *Node) numberNode() (number uint64, err error) {
 			// record: a name whose number is retired gets a higher one.
 			next = max(next, n+1)
 		}
+		for k, _ := c.Seek(retiredPrefix); bytes.HasPrefix(k, retiredPrefix); k, _ = c.Next() {
+			s.nodes.retire(k[len(retiredPrefix):])
+		}
 		switch {
 		case known:
 			return nil
@@ -74,8 +97,11 @@ func (s *Node) numberNode() (number uint64, err error) {
 	return number, err
 }
 
-// nodeGone reports whether the data folder with a number no longer belongs to the cluster.
+// nodeGone reports whether the data folder with a number no longer belongs to the cluster, or no longer has the shard.
 func (s *Node) nodeGone(number uint64) bool {
+	if s.nodes.isRetired(number) {
+		return true
+	}
 	if s.cluster.Members == nil {
 		return false
 	}
