@@ -46,6 +46,10 @@ type Node struct {
 	status  nodeStatus
 	reports map[string]func() any
 	clocks  map[string]time.Duration // by node: how far its clock is ahead
+	asked   string                   // the stream that JetStream was asked to move, and the server that it leaves
+	askedAt time.Time
+
+	newLayout chan struct{} // receives after a change of the layout
 
 	// correction is what Now adds to the clock of this machine, a time.Duration.
 	correction atomic.Int64
@@ -69,7 +73,7 @@ func New(c peering.Config, waiting func(reason string), now func() time.Time) *N
 		now = time.Now
 	}
 	return &Node{config: c, waiting: waiting, now: now, password: rand.Text(), reports: map[string]func() any{},
-		clocks: map[string]time.Duration{}}
+		clocks: map[string]time.Duration{}, newLayout: make(chan struct{}, 1)}
 }
 
 // Join makes a server that is about to start the node's: natsserver.Config.Member.

@@ -73,7 +73,9 @@ type Status struct {
 	Format  int    `json:"format"` // of the cluster's data, see [Node.Upgrade]
 	// Hosts says which nodes have a shard; nil where all nodes have all of them.
 	Hosts *shardmap.Hosts `json:"hosts,omitempty"`
-	Nodes []NodeStatus    `json:"nodes"`
+	// Move is the move of a shard's copy that is under way, nil without one.
+	Move  *peering.Move `json:"move,omitempty"`
+	Nodes []NodeStatus  `json:"nodes"`
 	// Fronts are the front-ends that are connected to the node that answers.
 	Fronts []FrontStatus `json:"fronts,omitempty"`
 	Copies Copies        `json:"copies"` // of the streams of all nodes that answered
@@ -118,6 +120,13 @@ func (n *Node) start() error {
 			cancel()
 			return fmt.Errorf("cluster: %w", err)
 		}
+	}
+	if n.site.Hosts() != nil {
+		if _, err := n.server.Conn().Subscribe(layoutNews, n.heardLayout); err != nil {
+			cancel()
+			return fmt.Errorf("cluster: %w", err)
+		}
+		n.watching.Go(func() { n.followLayout(ctx) })
 	}
 	elections := &natsserver.Elections{Log: n.config.Log, Majority: func() bool { return n.NoMajority() == nil }}
 	n.watching.Go(func() { elections.Watch(n.server.Running, ctx.Done()) })
@@ -518,6 +527,13 @@ func (n *Node) AddReport(name string, f func() any) {
 	n.reports[name] = f
 }
 
+// RemoveReport takes a part of the node's report away.
+func (n *Node) RemoveReport(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.reports, name)
+}
+
 // Status asks all nodes. Errors: [ErrNotClustered].
 func (n *Node) Status(ctx context.Context) (*Status, error) {
 	if n == nil {
@@ -527,7 +543,7 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 	st := n.status
 	n.mu.Unlock()
 	out := &Status{Cluster: n.site.Identity().Cluster, Node: n.site.Node(), Leader: st.leader,
-		Format: n.site.Format(), Hosts: n.site.Hosts()}
+		Format: n.site.Format(), Hosts: n.site.Hosts(), Move: n.site.Layout().Moving()}
 	for _, p := range n.site.Peers() {
 		out.Nodes = append(out.Nodes, NodeStatus{Name: p.Name, Address: p.Address})
 	}

@@ -18,9 +18,10 @@ type Formats struct{ Oldest, Newest int }
 //	3  logs may have holds, for which the writes of all nodes wait
 //	4  records of logs may name a predecessor whose place was not known when they were written
 //	5  nodes may have a fence ([Config.Fence]), which a release before does not compare
+//	6  a copy of a shard may move to another node, with records in the log of its blobs
 //
 // Only tests change the variable, before anything else, to act as another release.
-var Supported = Formats{Oldest: 1, Newest: 5}
+var Supported = Formats{Oldest: 1, Newest: 6}
 
 // ConvertedFormat is the first format that knows converted clusters.
 const ConvertedFormat = 2
@@ -33,6 +34,9 @@ const FlightFormat = 4
 
 // FenceFormat is the first format in which every node compares [Config.Fence].
 const FenceFormat = 5
+
+// MoveFormat is the first format in which a copy of a shard can move.
+const MoveFormat = 6
 
 // Hello holds what a node says about itself when it connects to another one.
 type Hello struct {

@@ -12,7 +12,7 @@ import (
 // Where a node has a part of the shards only, all nodes must agree about which. Each of them computes the table from
 // its list of peers when it gets the cluster's ID, and keeps it. The ID ends with the checksum of the founder's table,
 // so a node whose list of peers, or whose zones, are others is refused before its server starts. As the table lies in
-// the folder, what changes in the list later does not change it.
+// the folder, what changes in the list later does not change it. What moves do to it is in the Layout.
 
 // hostsInfix precedes the checksum of the table of hosts in the ID of a cluster that has one. It comes after the number
 // of shards.
@@ -92,17 +92,8 @@ func checkHosts(c *Config, id *Identity) error {
 // tagOf is the tag of the servers that have a shard, by which JetStream places its streams.
 func tagOf(shard int) string { return fmt.Sprintf("shard-%02d", shard) }
 
-// Tags returns the tags of this node's server: of the shards that it has, where it has a part of them.
-func (s *Site) Tags() (tags []string) {
-	hosts := s.Hosts()
-	if hosts == nil {
-		return nil
-	}
-	for _, n := range hosts.Of(s.Node()) {
-		tags = append(tags, tagOf(n))
-	}
-	return tags
-}
+// Tags returns the tags of this node's server: of the shards whose streams it is to have, where it has a part of them.
+func (s *Site) Tags() []string { return s.Layout().tags(s.Node()) }
 
 // Placement returns the tags that a server must have to get a stream of a shard; nil where all nodes have all shards.
 func (s *Site) Placement(shard int) []string {

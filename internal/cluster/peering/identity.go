@@ -19,8 +19,12 @@ import (
 // identityFile is the name of the file with the identity, in Config.Dir.
 const identityFile = "node.json"
 
-// identityVersion is the version of the file's format. Files of version 1 have no checksum.
-const identityVersion = 2
+// identityVersion is the version of the file's format. Files of version 1 have no checksum. A file whose table of hosts
+// has changed has version movedVersion, and others the one before, so that an earlier release can read them.
+const (
+	identityVersion = movedVersion - 1
+	movedVersion    = 3
+)
 
 // State holds what a node is in its cluster.
 type State string
@@ -53,6 +57,10 @@ type Identity struct {
 	Format int `json:"format,omitempty"`
 	// Hosts says which nodes have a shard. It is nil where all nodes have all of them.
 	Hosts *shardmap.Hosts `json:"hosts,omitempty"`
+	// Layout is what has become of Hosts since the cluster began, see [Layout]; nil before the first move.
+	Layout *Layout `json:"layout,omitempty"`
+	// Arriving is the number of the move for which this node has begun a folder of a shard; 0 for none.
+	Arriving uint64 `json:"arriving,omitempty"`
 	// Seed is set on the node of a converted cluster whose folder has the data of a server alone, until the logs have it.
 	Seed bool `json:"seed,omitempty"`
 	// Sum is the checksum of the other fields: a node must not take another state, or forget who was removed, because a
@@ -86,15 +94,15 @@ func ReadIdentity(dir string) (Identity, error) {
 
 func parseIdentity(path string, text []byte) (id Identity, err error) {
 	err = json.Unmarshal(text, &id)
-	whole := id.Version == 1 || id.Version > identityVersion || id.Version == identityVersion && id.Sum == id.sum()
+	whole := id.Version == 1 || id.Version > movedVersion || id.Version > 1 && id.Sum == id.sum()
 	if err != nil || !whole || id.Node == "" || id.Incarnation == "" {
 		return Identity{}, fmt.Errorf("%s is damaged; remove this node from the cluster with `lazuli cluster leave` on "+
 			"another node, and start it with an empty folder", path)
 	}
-	if id.Version > identityVersion {
+	if id.Version > movedVersion {
 		return Identity{}, fmt.Errorf(
 			"%s has format %d, and this program supports formats up to %d; use the newer release that wrote it", path,
-			id.Version, identityVersion)
+			id.Version, movedVersion)
 	}
 	if id.Members == nil {
 		id.Members = map[string]string{}
@@ -105,6 +113,9 @@ func parseIdentity(path string, text []byte) (id Identity, err error) {
 // write stores the identity durably.
 func (id *Identity) write(dir string) error {
 	id.Version = identityVersion
+	if id.Layout != nil {
+		id.Version = movedVersion
+	}
 	id.Sum = id.sum()
 	text, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {

@@ -116,7 +116,7 @@ func (s *Site) Peers() []Peer { return s.config.Peers }
 func (s *Site) HasPeer(name string) bool { return s.config.address(name) != "" }
 
 // Hosts says which nodes have a shard; nil where all have all of them, and on a front-end.
-func (s *Site) Hosts() *shardmap.Hosts { return s.Identity().Hosts }
+func (s *Site) Hosts() *shardmap.Hosts { return s.Layout().Hosts }
 
 // Node returns the name of this node.
 func (s *Site) Node() string { return s.config.Node }
@@ -340,13 +340,14 @@ type Roster struct {
 	Format  int                 `json:"format,omitempty"` // of the cluster's data
 	Members map[string]string   `json:"members"`          // incarnations, that of the node that answers included
 	Removed map[string][]string `json:"removed,omitempty"`
+	Layout  *Layout             `json:"layout,omitempty"` // nil before the first move
 }
 
 // Roster returns what this node knows.
 func (s *Site) Roster() Roster {
 	id := s.Identity()
 	id.Members[id.Node] = id.Incarnation
-	return Roster{id.format(), id.Members, id.Removed}
+	return Roster{id.format(), id.Members, id.Removed, id.Layout}
 }
 
 // Learn stores durably the incarnation of a node to which this member has made a connection, unless it knows one: the
@@ -390,6 +391,12 @@ func (s *Site) Adopt(r Roster) error {
 		return s.config.address(name) == "" || slices.Contains(removed[name], incarnation)
 	})
 	id.Members, id.Removed, id.Format = members, removed, max(id.Format, r.Format)
+	// A folder that is new has the table with which the cluster began.
+	if r.Layout != nil {
+		if _, err := id.take(*r.Layout); err != nil {
+			return err
+		}
+	}
 	if err := id.checkFormat(); err != nil {
 		return err
 	}
@@ -509,6 +516,7 @@ func (s *Site) settle(cluster string, state State) error {
 	defer s.mu.Unlock()
 	id := s.identity
 	id.Cluster, id.State, id.Members, id.Format, id.Hosts = cluster, state, map[string]string{}, 0, hosts
+	id.Layout, id.Arriving = nil, 0
 	// A new cluster has the newest format; a node that joins gets it from a member.
 	if state == Founding {
 		id.Format = Supported.Newest

@@ -54,6 +54,7 @@ type Server struct {
 
 	mu       sync.Mutex                    // guards the rest
 	embedded *server.Server                // nil with an external NATS
+	options  *server.Options               // of embedded, which changes them
 	settled  map[string]time.Time          // by stream: the modification time of its folder that is durable
 	stores   map[string]server.StreamStore // of embedded, by stream
 	closed   bool
@@ -228,7 +229,7 @@ func (s *Server) StartIn(dir string) error {
 	default:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.embedded = e
+		s.embedded, s.options = e, options
 		clear(s.settled)
 		clear(s.stores)
 		return nil

@@ -72,7 +72,7 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 	// A node of a cluster may have a part of the shards. What is wrong with its identity is found below.
 	id, _ := peering.ReadIdentity(dir.Cluster())
 	for n := range dir.Shards() {
-		if id.Hosts != nil && !id.Hosts.On(id.Node, n) {
+		if !id.Has(n) {
 			continue
 		}
 		if err := c.shard(dir.Shard(n)); err != nil {

@@ -67,6 +67,9 @@ type Log struct {
 // StreamOf returns the name of the stream of a log.
 func StreamOf(name string) string { return "LAZULI_LOG_" + name }
 
+// StreamsOf returns the names of the streams of the log with a name: that of its records, and that of its snapshots.
+func StreamsOf(name string) []string { return []string{StreamOf(name), snapshotStreamOf(name)} }
+
 // subject returns the subject of messages of a kind.
 func (l *Log) subject(k kind) string {
 	switch k {

@@ -48,7 +48,8 @@ const manifestVersion = 1
 // snapshotInFlight is the number of pieces that are published at a time.
 const snapshotInFlight = 16
 
-func (l *Log) snapshotStream() string          { return "LAZULI_SNAPSHOT_" + l.config.Name }
+func (l *Log) snapshotStream() string          { return snapshotStreamOf(l.config.Name) }
+func snapshotStreamOf(name string) string      { return "LAZULI_SNAPSHOT_" + name }
 func (l *Log) snapshotSubject(s string) string { return "lazuli.snapshot." + l.config.Name + "." + s }
 
 func (l *Log) openSnapshots(ctx context.Context) error {

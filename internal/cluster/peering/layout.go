@@ -1,0 +1,181 @@
+package peering
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
+)
+
+// Step is what is done next in a [Move].
+type Step string
+
+// The steps of a move, in their order. Until StepStreams it can be cancelled, which leads to StepCancel and StepClean.
+const (
+	// StepJoin: a node that has the shard records in its log that the new one joins.
+	StepJoin Step = "join"
+	// StepCopy: the new node opens the shard, copies everything, and records that it is complete.
+	StepCopy Step = "copy"
+	// StepStreams: JetStream moves the streams of the shard.
+	StepStreams Step = "streams"
+	// StepLeave: a node that keeps the shard records that the old one has left.
+	StepLeave Step = "leave"
+	// StepDelete: the table has the new node, and the old one deletes its copy.
+	StepDelete Step = "delete"
+	// StepCancel: a node that has the shard records that the new one has left.
+	StepCancel Step = "cancel"
+	// StepClean: the new node deletes what it has copied.
+	StepClean Step = "clean"
+)
+
+// Move is the move of one copy of a shard to another node.
+type Move struct {
+	// Number identifies the move: it is the version of the layout that began it, so a later move has a higher one.
+	Number uint64 `json:"number"`
+	Shard  int    `json:"shard"`
+	// From and To are names of nodes.
+	From string `json:"from"`
+	To   string `json:"to"`
+	Step Step   `json:"step"`
+}
+
+// Decided reports that the table of hosts is what it will be: the rest is done by one node, for which nothing waits.
+func (m *Move) Decided() bool { return m.Step == StepDelete || m.Step == StepClean }
+
+// Cancelled reports that the copy stays where it was.
+func (m *Move) Cancelled() bool { return m.Step == StepCancel || m.Step == StepClean }
+
+// String describes the move.
+func (m *Move) String() string { return fmt.Sprintf("shard %d from %s to %s", m.Shard, m.From, m.To) }
+
+// Layout is what the nodes of a cluster with a table of hosts agree on: the table, and the move that changes it. Each
+// node keeps the newest one that it has seen.
+type Layout struct {
+	// Version rises with each change; 0 is the layout with which the cluster began.
+	Version uint64          `json:"version"`
+	Hosts   *shardmap.Hosts `json:"hosts"`
+	// Move is the one under way, or the last one; nil before the first.
+	Move *Move `json:"move,omitempty"`
+	// Ended is set when nothing of Move is left to do.
+	Ended bool `json:"ended,omitempty"`
+}
+
+// Moving returns the move under way, nil without one.
+func (l Layout) Moving() *Move {
+	if l.Move == nil || l.Ended {
+		return nil
+	}
+	return l.Move
+}
+
+// Check returns what is wrong with a layout that was read.
+func (l Layout) Check() error {
+	if l.Hosts == nil {
+		return errors.New("peering: a layout without a table of hosts")
+	}
+	return l.Hosts.Check()
+}
+
+// Has reports whether a node has a folder of a shard: as one of its hosts, or as the node to which it moves.
+func (l Layout) Has(node string, shard int) bool {
+	if l.Hosts == nil || l.Hosts.On(node, shard) {
+		return true
+	}
+	m := l.Moving()
+	return m != nil && m.Shard == shard && m.To == node && (m.Step == StepCopy || m.Step == StepStreams ||
+		m.Step == StepLeave || m.Step == StepCancel)
+}
+
+// places reports whether JetStream may place streams of a shard at a node. While they move, that is the new node and
+// no longer the old one.
+func (l Layout) places(node string, shard int) bool {
+	if m := l.Moving(); m != nil && m.Shard == shard && (m.Step == StepStreams || m.Step == StepLeave) {
+		switch node {
+		case m.To:
+			return true
+		case m.From:
+			return false
+		}
+	}
+	return l.Hosts.On(node, shard)
+}
+
+// tags are the tags of a node's server.
+func (l Layout) tags(node string) (tags []string) {
+	if l.Hosts == nil {
+		return nil
+	}
+	for n := range l.Hosts.Shards {
+		if l.places(node, n) {
+			tags = append(tags, tagOf(n))
+		}
+	}
+	return tags
+}
+
+// Has reports whether the node has a folder of a shard.
+func (id Identity) Has(shard int) bool { return id.layout().Has(id.Node, shard) }
+
+// layout returns the layout that an identity has.
+func (id Identity) layout() Layout {
+	if id.Layout != nil {
+		return *id.Layout
+	}
+	return Layout{Hosts: id.Hosts}
+}
+
+// Layout returns the newest layout that this node knows; its Hosts are nil where all nodes have all shards.
+func (s *Site) Layout() Layout {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity.layout()
+}
+
+// Take keeps a layout durably if it is newer than the one that this node has. It returns whether it is.
+func (s *Site) Take(l Layout) (newer bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.identity
+	newer, err = id.take(l)
+	if !newer || err != nil {
+		return false, err
+	}
+	return true, s.store(id)
+}
+
+// take puts a layout into an identity, unless it is older.
+func (id *Identity) take(l Layout) (newer bool, err error) {
+	have := id.layout()
+	if have.Hosts == nil || l.Version <= have.Version {
+		return false, nil
+	}
+	if err := l.Check(); err != nil {
+		return false, err
+	}
+	if !slices.Equal(l.Hosts.Nodes, have.Hosts.Nodes) || len(l.Hosts.Shards) != len(have.Hosts.Shards) {
+		return false, fmt.Errorf("%w: a table of other nodes or shards", ErrHosts)
+	}
+	id.Layout = &l
+	return true, nil
+}
+
+// Arrive notes durably that this node begins the folder of a shard for a move. It returns false if it has noted that
+// before: then the folder is that of the move.
+func (s *Site) Arrive(move uint64) (first bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.identity
+	if id.Arriving == move {
+		return false, nil
+	}
+	id.Arriving = move
+	return true, s.store(id)
+}
+
+// Arriving is the number of the move for which this node has begun a folder.
+func (s *Site) Arriving() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity.Arriving
+}
