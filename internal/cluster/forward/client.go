@@ -52,8 +52,11 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, service stri
 	if node == "" {
 		return false, nil
 	}
-	log := f.config.Services[service].Log
-	h := f.homes[log]
+	log := f.service(service).Log
+	h := f.homeAt(log)
+	if h == nil { // it was removed just now
+		return false, nil
+	}
 	if f.isSilent(node) {
 		h.outcomes[kept].Add(1)
 		return false, nil

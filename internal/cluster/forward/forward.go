@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,6 @@ type Forwarder struct {
 	incoming *nats.Subscription // what other nodes send
 	inbox    string             // prefix of the subjects of answers
 	last     atomic.Uint64      // number of the last exchange that this node has begun
-	homes    map[string]*home   // by log
 	opened   atomic.Bool
 	tasks    chan task    // for a goroutine that waits
 	idle     atomic.Int64 // goroutines that wait
@@ -85,6 +85,10 @@ type Forwarder struct {
 	holding int64                // bytes of the bodies in served
 	closing bool                 // no more requests are taken
 	ended   *sync.Cond           // served has got smaller
+
+	places   sync.RWMutex // guards what follows
+	services map[string]Service
+	homes    map[string]*home // by log
 }
 
 // home is what is known of the home of a log.
@@ -130,10 +134,59 @@ func New(c Config) *Forwarder {
 		closed: make(chan struct{}), tasks: make(chan task),
 		sent: map[string]*exchange{}, served: map[string]*serving{}, silent: map[string]bool{}}
 	f.ended = sync.NewCond(&f.mu)
+	f.services = maps.Clone(c.Services)
 	for _, s := range c.Services {
 		f.homes[s.Log] = new(home)
 	}
 	return f
+}
+
+// Add makes the node serve another service.
+func (f *Forwarder) Add(name string, s Service) {
+	f.places.Lock()
+	defer f.places.Unlock()
+	if f.services == nil {
+		f.services = map[string]Service{}
+	}
+	f.services[name] = s
+	if f.homes[s.Log] == nil {
+		f.homes[s.Log] = new(home)
+	}
+}
+
+// Remove ends what Add or the configuration has begun: requests for the service are refused, and go to other nodes.
+func (f *Forwarder) Remove(name string) {
+	f.places.Lock()
+	defer f.places.Unlock()
+	log := f.services[name].Log
+	delete(f.services, name)
+	for _, s := range f.services {
+		if s.Log == log {
+			return
+		}
+	}
+	delete(f.homes, log)
+}
+
+// service returns a service of this node.
+func (f *Forwarder) service(name string) Service {
+	f.places.RLock()
+	defer f.places.RUnlock()
+	return f.services[name]
+}
+
+// homeAt returns what is known of the home of a log, nil if no service of this node has it.
+func (f *Forwarder) homeAt(log string) *home {
+	f.places.RLock()
+	defer f.places.RUnlock()
+	return f.homes[log]
+}
+
+// allHomes returns what is known of the homes of all logs.
+func (f *Forwarder) allHomes() map[string]*home {
+	f.places.RLock()
+	defer f.places.RUnlock()
+	return maps.Clone(f.homes)
 }
 
 // Open begins to pass requests on, and to serve those of other nodes. It is called once.
@@ -215,7 +268,7 @@ func (f *Forwarder) Close() {
 // HomeOf returns the node that is the home of a log, "" if that is not known. It does not wait: what it returns may be
 // older than [refreshEvery] if it was not called for a while.
 func (f *Forwarder) HomeOf(log string) string {
-	h := f.homes[log]
+	h := f.homeAt(log)
 	if h == nil || !f.opened.Load() {
 		return ""
 	}
@@ -230,7 +283,7 @@ func (f *Forwarder) HomeOf(log string) string {
 
 // home returns the node that is the home of a service's log, "" if that is this one or not known.
 func (f *Forwarder) home(service string) string {
-	node := f.HomeOf(f.config.Services[service].Log)
+	node := f.HomeOf(f.service(service).Log)
 	if node == f.config.Node {
 		return ""
 	}
@@ -264,7 +317,7 @@ func (f *Forwarder) refresh(h *home, log string) {
 // Stats returns what became of requests, by log.
 func (f *Forwarder) Stats() map[string]Stats {
 	all := map[string]Stats{}
-	for log, h := range f.homes {
+	for log, h := range f.allHomes() {
 		all[log] = Stats{h.outcomes[passed].Load(), h.outcomes[kept].Load(), h.outcomes[unknown].Load()}
 	}
 	return all

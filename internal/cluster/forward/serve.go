@@ -126,7 +126,7 @@ func (f *Forwarder) finish(t task) {
 func (f *Forwarder) serve(ctx context.Context, s *serving, m *nats.Msg) {
 	k, p := parse(m.Data)
 	service, r, flags, err := p.request(f.config.Mark(ctx))
-	handler := f.config.Services[service].Handler
+	handler := f.service(service).Handler
 	if k != kindRequest || err != nil || handler == nil {
 		// Of a later release, perhaps. Its node serves it.
 		_ = m.Respond(control(kindRefused, ""))
@@ -278,7 +278,7 @@ func (f *Forwarder) controlled(m *nats.Msg) {
 func (f *Forwarder) here() []byte {
 	h := here{reads: f.config.Reads(), homes: map[string]string{}}
 	h.writes = h.reads && !f.config.Refuses()
-	for log := range f.homes {
+	for log := range f.allHomes() {
 		h.homes[log] = f.HomeOf(log)
 	}
 	return h.message()

@@ -3,11 +3,14 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // ScopesFile is the name of the file that holds the keys of the Blob service's encryption scopes.
@@ -75,6 +78,66 @@ func (s Shard) Log(database string) string {
 		return database
 	}
 	return fmt.Sprintf("%s-s%02d", database, s.Number)
+}
+
+// files returns the paths of what the shard has.
+func (s Shard) files() (paths []string, err error) {
+	if s.Number > 0 {
+		list, err := os.ReadDir(s.Path())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		for _, e := range list {
+			paths = append(paths, filepath.Join(s.Path(), e.Name()))
+		}
+		return paths, err
+	}
+	// Shard 0 lies in the data folder itself, with what is not its own. Databases have files with longer names beside
+	// them, such as those that were set aside.
+	for _, name := range []string{tablesFile + "*", blobsFile + "*", queuesFile + "*", extentsFolder, ScopesFile,
+		store.MarksFile} {
+		list, err := filepath.Glob(filepath.Join(s.Path(), name))
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, list...)
+	}
+	return paths, nil
+}
+
+// Empty reports whether the shard has no files.
+func (s Shard) Empty() (bool, error) {
+	paths, err := s.files()
+	return len(paths) == 0, err
+}
+
+// pointForgotten is behind the list of files, before the files are removed.
+var pointForgotten = fault.Declare("datadir/shard-forgotten")
+
+// RemoveShard removes the files of a shard durably. Its services must be closed. After a crash it is called again.
+func (d *Dir) RemoveShard(number int) error {
+	of := d.Shard(number)
+	paths, err := of.files()
+	if err != nil || len(paths) == 0 {
+		return err
+	}
+	var names []string
+	for _, part := range []string{tablesFile, blobsFile, queuesFile, extentsFile, ScopesFile} {
+		names = append(names, of.Name(part))
+	}
+	// The list first: a file that it has and that is missing would be a loss.
+	if err := d.Forget(names...); err != nil {
+		return err
+	}
+	if err := fault.Point(pointForgotten); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("data folder: %w", err)
+		}
+	}
+	return disk.SyncDir(of.Path())
 }
 
 // exists reports whether there is anything at a path.
