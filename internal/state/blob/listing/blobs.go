@@ -46,6 +46,7 @@ type Blobs struct {
 	nodeKey []byte
 	name    nameState
 	text    record.Texts
+	form    uint32 // of the record that decode has read last, 0 for another one than a base blob's
 }
 
 // Kind is the kind of items that a listing of a tree shows.
@@ -70,6 +71,8 @@ type Item struct {
 	VersionsOnly bool
 	// Deletion is the number under which a deleted file or directory of a tree can be restored, 0 for what exists.
 	Deletion uint64
+	// Form is that of the blob's record, for a base blob alone: see [record.Texts.Form].
+	Form uint32
 }
 
 // RecordWork is the work of reading a record, in units of package budget.
@@ -79,6 +82,10 @@ const RecordWork = 200
 func (l *Blobs) decode(v []byte, slot record.Slot) error {
 	err := l.text.BlobHead(v, &l.rec)
 	l.rec.Slot = slot
+	l.form = 0
+	if slot == record.BaseSlot { // which the record itself does not say
+		l.form = l.text.Form()
+	}
 	return err
 }
 

@@ -116,7 +116,7 @@ func (l *Blobs) findBlob(tx *store.Tx, w *record.Range) (item Item, at []byte, e
 	if err := l.decode(w.Value, slot); err != nil {
 		return item, nil, err
 	}
-	item = Item{Name: l.text.Copy(rawName), Blob: &l.rec}
+	item = Item{Name: l.text.Copy(rawName), Blob: &l.rec, Form: l.form}
 	if err := l.readName(tx, l.gen.Item(item.Name), item.Name); err != nil {
 		return item, nil, err
 	}

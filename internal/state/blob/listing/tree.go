@@ -133,7 +133,7 @@ func (w *treeWalk) entry() (more bool, err error) {
 		return w.sendRecord(Item{Prefix: w.trash.prefix, Blob: &w.rec}, 0)
 	}
 	w.Descend = w.Delimiter == ""
-	return w.sendRecord(Item{Name: w.Path, Blob: &w.rec}, 0)
+	return w.sendRecord(Item{Name: w.Path, Blob: &w.rec, Form: w.form}, 0)
 }
 
 // position is the position of the record that was reached: where the next page begins if it does not fit.
@@ -174,7 +174,7 @@ func (l *Blobs) sendFile(tx *store.Tx, n record.Inode, path string, from record.
 			return true, nil
 		}
 		l.rec.FinishRehydration(l.Now)
-		return send(Item{Name: path, Blob: &l.rec}, record.BaseSlot)
+		return send(Item{Name: path, Blob: &l.rec, Form: l.form}, record.BaseSlot)
 	}
 	it, more, found := n.Item(), true, false
 	err = record.EachSlot(tx, it, func(b *record.Blob) (bool, error) {

@@ -239,9 +239,21 @@ func decodeBlobFrom(d decoder, b *Blob, pieces bool) error {
 
 // BlobHead is DecodeBlobHead with the texts in t. The metadata and the node of b are valid until the next record.
 func (t *Texts) BlobHead(v []byte, b *Blob) error {
-	err := decodeBlobFrom(t.decoder(v), b, false)
+	d := t.decoder(v)
+	if t.form = t.forms.decode(d, b); t.form != 0 {
+		return nil
+	}
+	err := decodeBlobFrom(d, b, false)
 	if b.Metadata != nil {
 		t.metadata = b.Metadata
 	}
+	if err == nil {
+		t.form = t.forms.take(decoder{s: d.s}, b)
+	}
 	return err
 }
+
+// Form is a number that is the same for records that differ in nothing but their creation, last change, length,
+// content, MD5, parent and name: what was computed of the rest for one of them is right for all. It is that of the last
+// record that BlobHead has read, and 0 if that has more than what most blobs have. Numbers mean nothing outside of t.
+func (t *Texts) Form() uint32 { return t.form }

@@ -73,6 +73,8 @@ type Texts struct {
 	chunk    strings.Builder
 	metadata []Meta // of the last record
 	node     Node   // of the last record
+	forms    forms
+	form     uint32 // of the last record
 }
 
 const textsChunk = 32 << 10
