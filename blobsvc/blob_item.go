@@ -85,14 +85,19 @@ func (o *itemOptions) dates(w itemWriter, b *record.Blob) {
 // properties writes the properties of a blob, in Azure's order.
 func (o *itemOptions) properties(w itemWriter, b *record.Blob) {
 	o.times(w, b)
-	if b.Node != nil && o.version >= endpoint.V20201002 {
-		w.text("ResourceType", resourceType(b))
-	}
+	o.kind(w, b)
 	w.int("Content-Length", b.Length)
 	o.described(w, b)
 	w.md5(b.Headers.MD5)
 	o.handling(w, b)
 	o.rest(w, b)
+}
+
+// kind writes what b is in a tree.
+func (o *itemOptions) kind(w itemWriter, b *record.Blob) {
+	if b.Node != nil && o.version >= endpoint.V20201002 {
+		w.text("ResourceType", resourceType(b))
+	}
 }
 
 // directory writes the properties of a directory that is a prefix in a listing by hierarchy: those of a blob without

@@ -133,8 +133,8 @@ type blobWriter struct {
 	*page
 	itemOptions
 	c     *call
-	begun bool // the head was sent
-	usual usualItems
+	begun bool          // the head was sent
+	usual [2]usualItems // of the last two forms: directories and files take turns
 }
 
 // begin writes the document up to its items: the container, and the parameters of the request. n is the number of

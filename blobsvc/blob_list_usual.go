@@ -17,28 +17,37 @@ func usual(b *record.Blob) bool {
 	return b.Kind == record.BlockBlob && !b.Sealed && b.Tier == "" && b.TierChanged == 0 && b.RehydrateTo == "" &&
 		b.IsBase() && b.Deleted == 0 && b.Lease == (lease.Lease{}) && b.Expires == 0 && b.Accessed == 0 &&
 		b.Protection == (record.Protection{}) && b.Incremental == (record.Incremental{}) && b.Copy.ID == "" &&
-		b.Encryption == (encryption.ID{}) && b.Node == nil && len(b.Tags) == 0
+		b.Encryption == (encryption.ID{}) && len(b.Tags) == 0
 }
 
 // usualItems has the parts in which usual blobs are alike, as they were written of one of them.
 type usualItems struct {
-	// of are the headers with which described and handling were written; nil before the first blob.
-	of                  *record.Headers
-	described, handling []byte
-	// created and changed are seconds. dates is the part of the element between the name and the ETag, which has both.
+	// form is that of the blob, of are its headers; nil before the first blob.
+	form uint32
+	of   *record.Headers
+	// kind is the part of the element between ETag and length.
+	kind, described, handling []byte
+	// created and changed are seconds. dates is the part between the name and the ETag, which has both.
 	created, changed ticks.Ticks
 	dates            []byte
+}
+
+// shares reports whether an item can be written with the parts that usual blobs share.
+func (w *blobWriter) shares(item *listing.Item) bool {
+	b := item.Blob
+	// Without a form nothing tells whether two nodes are alike.
+	return item.Deletion == 0 && !item.VersionsOnly && (b.Version == 0 || !w.versions) && usual(b) &&
+		(b.Node == nil || item.Form != 0)
 }
 
 // writeUsual writes a usual blob with the parts that it shares with those before it; it reports false for other blobs.
 // The output is that of writeAny, whose functions have written the parts.
 func (w *blobWriter) writeUsual(item *listing.Item) bool {
-	b := item.Blob
-	if b == nil || item.Deletion != 0 || item.VersionsOnly || b.Version != 0 && w.versions || !usual(b) ||
-		!isPlain(item.Name) {
+	b, u := item.Blob, &w.usual[item.Form%2]
+	known := item.Form != 0 && item.Form == u.form
+	if b == nil || !known && !w.shares(item) || !isPlain(item.Name) {
 		return false
 	}
-	u := &w.usual
 	if created, changed := second(b.Created), second(b.Changed); u.dates == nil || u.created != created ||
 		u.changed != changed {
 		u.created, u.changed = created, changed
@@ -48,9 +57,16 @@ func (w *blobWriter) writeUsual(item *listing.Item) bool {
 			w.raw("<Etag>")
 		})
 	}
-	if u.of == nil || !sameTexts(u.of, &b.Headers) {
+	// A form tells more than the headers. Those are compared only for a blob without a form, which has no node either.
+	if !known && (item.Form != 0 || u.of == nil || !sameTexts(u.of, &b.Headers)) {
 		of := b.Headers
 		u.of = &of
+		u.form = item.Form
+		u.kind = w.part(u.kind, func() {
+			w.raw("</Etag>")
+			w.itemOptions.kind(w.page, b)
+			w.raw("<Content-Length>")
+		})
 		u.described = w.part(u.described, func() {
 			w.raw("</Content-Length>")
 			w.itemOptions.described(w.page, b)
@@ -64,7 +80,7 @@ func (w *blobWriter) writeUsual(item *listing.Item) bool {
 	// A local slice, stored once: see page.text.
 	out := append(append(w.b, "<Blob><Name>"...), item.Name...)
 	out = b.Changed.AppendHexETag(append(out, u.dates...))
-	out = strconv.AppendInt(append(out, "</Etag><Content-Length>"...), b.Length, 10)
+	out = strconv.AppendInt(append(out, u.kind...), b.Length, 10)
 	out = append(out, u.described...)
 	if sum := b.Headers.MD5; sum == "" {
 		out = append(out, "<Content-MD5 />"...)
@@ -74,7 +90,7 @@ func (w *blobWriter) writeUsual(item *listing.Item) bool {
 	}
 	w.b = append(out, u.handling...)
 	if w.itemOptions.metadata {
-		w.page.metadata(b.Metadata)
+		w.page.metadata(listedMetadata(b))
 	}
 	w.raw(w.tail())
 	return true

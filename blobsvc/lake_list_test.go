@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -151,6 +152,88 @@ func TestLakeListHasLengths(t *testing.T) {
 		r := f.lakeDo("GET", "/files?resource=filesystem&recursive=true", "", "x-ms-version", version).want(t, 200, "")
 		if got := strings.Count(r.body, `"contentLength":"0"`); got != want || strings.Count(r.body, `"name"`) != 5 {
 			t.Errorf("%s: %d items of %d with a length: %s", version, got, want, r.body)
+		}
+	}
+}
+
+// TestListsShareParts: an item that is written with the parts of those before it is the one that a page of its own has.
+func TestListsShareParts(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []accountprops.Blob{{Hierarchical: true}, {}} {
+		f := managed(t, setting)
+		f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+		for i := range 24 {
+			dir := fmt.Sprintf("/box/d%d", i%5)
+			headers := []string{"x-ms-blob-type", "BlockBlob"}
+			switch i % 6 {
+			case 1:
+				headers = append(headers, "x-ms-blob-content-type", "text/plain")
+			case 2:
+				headers = append(headers, "x-ms-meta-a", fmt.Sprint(i/12))
+			case 3:
+				headers = append(headers, "x-ms-access-tier", "Cool")
+			case 4:
+				headers[1] = "AppendBlob"
+			}
+			content := strings.Repeat("x", i)
+			if i%6 == 4 {
+				content = ""
+			}
+			f.do("PUT", fmt.Sprintf("%s/blob%d", dir, i), content, headers...).want(t, 201, "")
+			if i%8 == 0 {
+				f.lakeDo("PUT", fmt.Sprintf("%s/below%d?resource=directory", dir, i), "").want(t, 201, "")
+			}
+			if !setting.Hierarchical {
+				continue
+			}
+			f.lakeDo("PUT", fmt.Sprintf("%s/path%d?resource=file", dir, i), "", "x-ms-permissions", "0640", "x-ms-umask",
+				fmt.Sprintf("00%d0", i/8), "x-ms-encryption-context", strings.Repeat("context", i/12)).want(t, 201, "")
+		}
+		for _, version := range []string{"2019-02-02", "2021-12-02", "2026-06-06"} {
+			for _, query := range []string{"", "&include=metadata", "&delimiter=/&prefix=d1/", "&include=permissions"} {
+				if !setting.Hierarchical && strings.Contains(query, "permissions") {
+					continue
+				}
+				if want, got := f.itemsOfBlobs(query, version, 1), f.itemsOfBlobs(query, version, 5000); got != want ||
+					got == "" {
+					t.Errorf("List Blobs%s of %s: %s", query, version, cmp.Diff(want, got))
+				}
+			}
+			for _, query := range []string{"recursive=true", "recursive=false&directory=d0"} {
+				if want, got := f.itemsOfPaths(query, version, 1), f.itemsOfPaths(query, version, 5000); got != want ||
+					got == "" {
+					t.Errorf("List Paths, %s of %s: %s", query, version, cmp.Diff(want, got))
+				}
+			}
+		}
+	}
+}
+
+// itemsOfBlobs lists /box by pages of a size and returns the text of the items.
+func (f *fixture) itemsOfBlobs(query, version string, size int) (items string) {
+	f.t.Helper()
+	marker := ""
+	for {
+		path := fmt.Sprintf("/box?restype=container&comp=list%s&maxresults=%d&marker=%s", query, size, marker)
+		body := f.do("GET", path, "", "x-ms-version", version).want(f.t, 200, "").body
+		items += between(body, "<Blobs>", "</Blobs>")
+		if marker = between(body, "<NextMarker>", "<"); marker == "" {
+			return items
+		}
+	}
+}
+
+// itemsOfPaths is itemsOfBlobs for List Paths.
+func (f *fixture) itemsOfPaths(query, version string, size int) (items string) {
+	f.t.Helper()
+	token := ""
+	for {
+		path := fmt.Sprintf("/box?resource=filesystem&%s&maxResults=%d&continuation=%s", query, size,
+			url.QueryEscape(token))
+		r := f.lakeDo("GET", path, "", "x-ms-version", version).want(f.t, 200, "")
+		items += strings.ReplaceAll(between(r.body, `"paths":[`, "]"), "},{", "}{")
+		if token = r.header.Get("x-ms-continuation"); token == "" {
+			return items
 		}
 	}
 }

@@ -125,6 +125,8 @@ type pathWriter struct {
 	second       ticks.Ticks // of modified
 	modified     []byte
 	group, owner principal
+	// parts has the last two forms, which take turns where directories and files do.
+	parts [2]pathParts
 }
 
 // principal is the name of an owner or group in an answer, as JSON.
@@ -197,50 +199,81 @@ func (w *pathWriter) item(item *listing.Item) {
 		w.prefixes = append(w.prefixes, p)
 		return
 	}
-	b, version := item.Blob, w.c.EffectiveVersion()
+	b, p := item.Blob, &w.parts[item.Form%2]
+	if item.Form == 0 || item.Form != p.form {
+		p.write(w, item)
+	}
 	// A local slice, stored once: each store to the heap costs a write barrier while garbage is collected.
-	out := append(w.b, '{')
-	if version >= endpoint.V20201206 { // only a scope of its own (recorded)
-		out = appendMember(out, `"EncryptionScope":`, b.Encryption.Scope)
+	out := append(w.b, p.begin...)
+	if p.length {
+		out = append(strconv.AppendInt(out, b.Length, 10), `",`...)
 	}
-	if sum := b.Encryption.KeySHA256; sum != "" {
-		out = appendMember(out, `"CustomerProvidedKeySha256":`, base64.StdEncoding.EncodeToString([]byte(sum)))
-	}
-	n := b.Node
-	// The first version leaves out the length of a directory that was created because something in it was (recorded;
-	// clients of later ones cannot read an item without it).
-	if n == nil || !n.Implicit || !n.Directory || version > endpoint.V20190202 {
-		out = append(strconv.AppendInt(append(out, `"contentLength":"`...), b.Length, 10), `",`...)
-	}
-	if version >= endpoint.V20200210 {
+	if p.created {
 		out = append(strconv.AppendInt(append(out, `"creationTime":"`...), b.Created.FileTime(), 10), `",`...)
 	}
-	if n != nil {
-		out = appendMember(out, `"EncryptionContext":`, n.Context)
-	}
-	out = append(b.Changed.AppendHexETag(append(out, `"etag":"`...)), `",`...)
-	switch {
-	case b.Expires != 0 && version >= endpoint.V20200210:
-		out = append(strconv.AppendInt(append(out, `"expiryTime":"`...), b.Expires.FileTime(), 10), `",`...)
-	case version >= endpoint.V20201002: // recorded of files and directories
-		out = append(out, `"expiryTime":"0",`...)
-	}
-	if n != nil && n.Group != "" {
-		out = append(w.group.appendTo(append(out, `"group":`...), w.c, n.Group), ',')
-	}
-	if b.IsDirectory() || endpoint.HasFolderMark(b.Metadata) {
-		out = append(out, `"isDirectory":"true",`...)
-	}
+	out = b.Changed.AppendHexETag(append(out, p.toETag...))
+	out = append(out, p.toModified...)
 	if second := b.Changed - b.Changed%ticks.Second; w.modified == nil || w.second != second {
 		w.second = second
 		w.modified = append(b.Changed.AppendRFC1123(append(w.modified[:0], `"lastModified":"`...)), `","name":`...)
 	}
 	out = query.AppendJSON(append(out, w.modified...), item.Name)
-	if n != nil {
-		out = w.owner.appendTo(append(out, `,"owner":`...), w.c, n.Owner)
-		out = append(n.Access.AppendPermissions(append(out, `,"permissions":"`...)), '"')
+	w.b = append(out, p.end...)
+}
+
+// pathParts is what the items of blobs of one form have in common.
+type pathParts struct {
+	form uint32
+	// begin ends before the number of the length, if that is shown. created says whether the time of the creation is.
+	begin           []byte
+	length, created bool
+	// toETag begins behind the creation and ends before the ETag, toModified is from there to the last change, and end
+	// follows the name.
+	toETag, toModified, end []byte
+}
+
+// write writes the parts of an item.
+func (p *pathParts) write(w *pathWriter, item *listing.Item) {
+	b, n, version := item.Blob, item.Blob.Node, w.c.EffectiveVersion()
+	p.form = item.Form
+	p.begin = append(p.begin[:0], '{')
+	if version >= endpoint.V20201206 { // only a scope of its own (recorded)
+		p.begin = appendMember(p.begin, `"EncryptionScope":`, b.Encryption.Scope)
 	}
-	w.b = append(out, "},"...)
+	if sum := b.Encryption.KeySHA256; sum != "" {
+		p.begin = appendMember(p.begin, `"CustomerProvidedKeySha256":`, base64.StdEncoding.EncodeToString([]byte(sum)))
+	}
+	// The first version leaves out the length of a directory that was created because something in it was (recorded;
+	// clients of later ones cannot read an item without it).
+	if p.length = n == nil || !n.Implicit || !n.Directory || version > endpoint.V20190202; p.length {
+		p.begin = append(p.begin, `"contentLength":"`...)
+	}
+	p.created = version >= endpoint.V20200210
+	p.toETag = p.toETag[:0]
+	if n != nil {
+		p.toETag = appendMember(p.toETag, `"EncryptionContext":`, n.Context)
+	}
+	p.toETag = append(p.toETag, `"etag":"`...)
+	p.toModified = append(p.toModified[:0], `",`...)
+	switch {
+	case b.Expires != 0 && version >= endpoint.V20200210:
+		p.toModified = append(p.toModified, `"expiryTime":"`...)
+		p.toModified = append(strconv.AppendInt(p.toModified, b.Expires.FileTime(), 10), `",`...)
+	case version >= endpoint.V20201002: // recorded of files and directories
+		p.toModified = append(p.toModified, `"expiryTime":"0",`...)
+	}
+	if n != nil && n.Group != "" {
+		p.toModified = append(w.group.appendTo(append(p.toModified, `"group":`...), w.c, n.Group), ',')
+	}
+	if b.IsDirectory() || endpoint.HasFolderMark(b.Metadata) {
+		p.toModified = append(p.toModified, `"isDirectory":"true",`...)
+	}
+	p.end = p.end[:0]
+	if n != nil {
+		p.end = w.owner.appendTo(append(p.end, `,"owner":`...), w.c, n.Owner)
+		p.end = append(n.Access.AppendPermissions(append(p.end, `,"permissions":"`...)), '"')
+	}
+	p.end = append(p.end, "},"...)
 }
 
 // without removes the items of the prefixes that drop names.
