@@ -254,7 +254,7 @@ func TestRecordThatIsAppliedLater(t *testing.T) {
 	t.Parallel()
 	conn := single(t)
 	a := openLog(t, conn, 1, Position{})
-	l, err := Open(t.Context(), Config{Conn: conn, Replicas: 1, Name: "test", Timeout: time.Minute,
+	l, err := Open(t.Context(), Config{Conn: conn, Replicas: 1, Name: "test", Timeout: 2 * patience,
 		Log: slog.New(slog.DiscardHandler)})
 	check.OK(t, err)
 	t.Cleanup(l.Close)
@@ -274,7 +274,7 @@ func TestRecordThatIsAppliedLater(t *testing.T) {
 	check.Eventually(t, func() bool { return b.checkMajority() != nil }, "the node says that it cannot apply a record")
 	began := time.Now()
 	if err := b.Barrier(); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrDisk) ||
-		time.Since(began) > 30*time.Second {
+		time.Since(began) > patience {
 		t.Errorf("a barrier: %v after %v, want ErrDisk at once", err, time.Since(began))
 	}
 	full.Store(false)
