@@ -296,8 +296,9 @@ func TestStandbyIsKilled(t *testing.T) {
 			s, err := server.Start(server.Config{Location: data, Log: slog.New(slog.DiscardHandler)})
 			check.OK(t, err)
 			defer func() { check.OK(t, s.Stop(context.Background())) }()
-			// The history was written to the end, so what was acknowledged in the last 15 s may be missing: a server with a
-			// fence acknowledges nothing while the place is further behind. The last acknowledgement came after the one before.
+			// The history was written to the end, so what was acknowledged in the last 15 s may be missing: a server with
+			// a fence acknowledges nothing while the place is further behind. The last write began after the one before
+			// was acknowledged.
 			storage := check.Must(workers.OpenStorage(s.ConnectionString()))(t)
 			wantHistory(t, storage, list, list[max(len(list)-2, 0)].at.Add(-15*time.Second))
 		})
