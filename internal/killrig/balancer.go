@@ -2,10 +2,12 @@ package killrig
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -45,7 +47,10 @@ func newBalancer(nodes []*Node, address func(*Node) string) (*balancer, error) {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      func(*httputil.ProxyRequest) {}, // the path and the Host header are signed
 		Transport:    roundTripper(func(r *http.Request) (*http.Response, error) { return b.send(transport, r) }),
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			w.Header().Set("x-ms-error-code", strings.ReplaceAll(err.Error(), "\n", " ")) // a test may print it
+			w.WriteHeader(http.StatusBadGateway)
+		},
 	}
 	b.server = &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
 	go func() { _ = b.server.Serve(b.listener) }()
@@ -65,6 +70,10 @@ func (b *balancer) send(transport http.RoundTripper, r *http.Request) (*http.Res
 		t := b.pick()
 		out := r.Clone(r.Context())
 		out.URL.Scheme, out.URL.Host = t.url.Scheme, t.url.Host
+		if r.Body != nil {
+			// A node that cannot be reached has read nothing of the body, which the transport closes all the same.
+			out.Body = io.NopCloser(r.Body)
+		}
 		var answer *http.Response
 		if answer, err = transport.RoundTrip(out); err == nil {
 			if answer.StatusCode == http.StatusServiceUnavailable {
