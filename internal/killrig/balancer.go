@@ -45,8 +45,8 @@ func newBalancer(nodes []*Node, address func(*Node) string) (*balancer, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: readyTimeout}).DialContext,
 		DisableCompression: true}
 	proxy := &httputil.ReverseProxy{
-		Rewrite:      func(*httputil.ProxyRequest) {}, // the path and the Host header are signed
-		Transport:    roundTripper(func(r *http.Request) (*http.Response, error) { return b.send(transport, r) }),
+		Rewrite:   func(*httputil.ProxyRequest) {}, // the path and the Host header are signed
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return b.send(transport, r) }),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			w.Header().Set("x-ms-error-code", strings.ReplaceAll(err.Error(), "\n", " ")) // a test may print it
 			w.WriteHeader(http.StatusBadGateway)
