@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 	program, err := killrig.Build(t.TempDir())
 	check.OK(t, err)
 	command := func(args ...string) *exec.Cmd { return exec.Command(program, args...) }
-	c := Config{Command: command, Other: command, Sizes: []int{3}, Turns: 1, Turn: time.Second, Clients: 3,
+	c := Config{Command: command, Other: command, Sizes: []int{3}, Turns: 1, Turn: 3 * time.Second, Clients: 3,
 		Forwarding: true, Folder: t.TempDir(), Progress: t.Output()}
 	if unmount, err := slowDisk(t.TempDir(), t.TempDir(), time.Millisecond); err == nil {
 		check.OK(t, unmount())
@@ -39,18 +39,28 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%d clusters and %d rows of forwarding", len(report.Clusters), len(report.Forwarding))
 	}
 	for _, r := range report.Clusters {
-		all := r.all()
-		if all.times.Count() == 0 || len(all.failed) > 0 || all.sum().appends == 0 || all.sum().processor == 0 {
+		// On a slow machine a node may be elected meanwhile, and some inserts fail.
+		if all := r.all(); all.times.Count() == 0 || all.sum().appends == 0 || all.sum().processor == 0 {
 			t.Errorf("%s: %d inserts, failed: %v, %+v", r.Name, all.times.Count(), all.failed, all.sum())
 		}
 	}
-	// Of three clients one is at the home, unless another node became it meanwhile.
-	if all := report.Clusters[0].all(); all.sum().passed == 0 {
+	// Which node is the home may have been unknown in one of the turns.
+	passed := total(&report.Clusters[0])
+	for _, pair := range report.Forwarding {
+		passed += total(&pair[1])
+	}
+	if passed == 0 {
 		t.Error("no insert was passed on")
 	}
 	if left, err := os.ReadDir(c.Folder); err != nil || len(left) > 0 {
 		t.Errorf("%v are left, %v", left, err)
 	}
+}
+
+// total returns the inserts that were passed on.
+func total(r *Result) float64 {
+	all := r.all()
+	return all.sum().passed
 }
 
 // limited puts a process into a group, and waits until it has ended.
