@@ -3,7 +3,6 @@ package bboltpage
 import (
 	"bytes"
 	"encoding/binary"
-	"sort"
 )
 
 // Page is a page of a bbolt file, either with its overflow pages or without them:
@@ -98,21 +97,38 @@ func (p Page) key(i int) (key []byte, ok bool) {
 
 // search returns the element of a branch whose subtree contains key, or the first element of a leaf at or after key.
 func (p Page) search(key []byte) (i int, ok bool) {
-	ok = true
-	at := func(i int) []byte {
-		// A damaged element compares as the empty key. The search still ends, and ok tells that its result is worth
-		// nothing.
-		k, here := p.key(i)
-		ok = ok && here
-		return k
-	}
+	// Plain loops and no function that is called for each element: each read and each write of a key comes here, once for
+	// each level of its tree. A damaged element ends the search, whose result would be worth nothing.
+	low, high := 0, p.count()
 	if p.leaf() {
-		i = sort.Search(p.count(), func(i int) bool { return bytes.Compare(at(i), key) >= 0 })
-		return i, ok
+		for low < high {
+			middle := int(uint(low+high) / 2)
+			k, _, _, ok := p.pair(middle)
+			if !ok {
+				return low, false
+			}
+			if bytes.Compare(k, key) >= 0 {
+				high = middle
+			} else {
+				low = middle + 1
+			}
+		}
+		return low, true
+	}
+	for low < high {
+		middle := int(uint(low+high) / 2)
+		k, _, ok := p.child(middle)
+		if !ok {
+			return 0, false
+		}
+		if bytes.Compare(k, key) > 0 {
+			high = middle
+		} else {
+			low = middle + 1
+		}
 	}
 	// The subtree of an element begins with its key. A key before the first one belongs to the first subtree.
-	i = sort.Search(p.count(), func(i int) bool { return bytes.Compare(at(i), key) > 0 })
-	return max(i-1, 0), ok && p.count() > 0
+	return max(low-1, 0), p.count() > 0
 }
 
 // check verifies the layout of a whole branch or leaf, and the order of its keys. It returns a description of the
