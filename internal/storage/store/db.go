@@ -178,6 +178,7 @@ type Tx struct {
 	own      bboltpage.Snapshot  // file points to it, or to that of parent
 	parent   *Tx                 // of a closure's transaction: that of the group; nil in a View
 	round    uint64              // see Group
+	bucket   int                 // the index of the bucket that a method was called for last
 
 	err     error // first error of a Put or Delete
 	touched int   // see trim.go

@@ -145,7 +145,12 @@ func (tx *Tx) write(b Bucket, key, value []byte) {
 }
 
 func (tx *Tx) bucketIndex(b Bucket) int {
+	// A transaction mostly reads one bucket many times, and comparing a text with itself costs nothing.
+	if i := tx.bucket; i < len(tx.db.buckets) && tx.db.buckets[i] == b {
+		return i
+	}
 	if i := tx.db.bucketIndex(b); i >= 0 {
+		tx.bucket = i
 		return i
 	}
 	panic(fmt.Sprintf("store: bucket %q is not among Options.Buckets", string(b)))
