@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/oneconn"
 )
 
 // sink is a response writer that keeps nothing.
@@ -92,6 +94,56 @@ func BenchmarkPutBlock8M(b *testing.B) {
 	for b.Loop() {
 		f.serve(b, hr, bytes.NewReader(content), 201)
 	}
+}
+
+// BenchmarkBulk has the requests of a bulk transfer in a small size, of a few records each: two blocks and their list,
+// a single upload, a download.
+func BenchmarkBulk(b *testing.B) {
+	const block = 3 << 20 / 2
+	for _, part := range []string{"blocks", "single", "down"} {
+		b.Run(part, func(b *testing.B) {
+			f := start(b)
+			f.do("PUT", "/box?restype=container", "").want(b, 201, "")
+			content := randomBytes(2 * block)
+			list := `<BlockList><Latest>YQ==</Latest><Latest>Yg==</Latest></BlockList>`
+			blocks := []*http.Request{f.local("PUT", "/box/b?comp=block&blockid=YQ==", block),
+				f.local("PUT", "/box/b?comp=block&blockid=Yg==", block)}
+			commit := f.local("PUT", "/box/b?comp=blocklist", len(list))
+			put := f.local("PUT", "/box/b", len(content), "x-ms-blob-type", "BlockBlob")
+			get := f.local("GET", "/box/b", 0)
+			f.serve(b, put, bytes.NewReader(content), 201)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(content)))
+			for b.Loop() {
+				switch part {
+				case "blocks":
+					for i, hr := range blocks {
+						f.serve(b, hr, bytes.NewReader(content[i*block:][:block]), 201)
+					}
+					f.serve(b, commit, strings.NewReader(list), 201)
+				case "single":
+					f.serve(b, put, bytes.NewReader(content), 201)
+				default:
+					f.serve(b, get, http.NoBody, 200)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkOneConnection has requests of 4 KiB through the server of HTTP.
+func BenchmarkOneConnection(b *testing.B) {
+	f := start(b)
+	f.do("PUT", "/box?restype=container", "").want(b, 201, "")
+	content := string(randomBytes(4096))
+	b.Run("put", func(b *testing.B) {
+		request := oneconn.Bytes(b, f.request("PUT", "/box/b", content, "x-ms-blob-type", "BlockBlob"))
+		oneconn.Run(b, f.svc.Handler(), 201, request, nil)
+	})
+	b.Run("get", func(b *testing.B) {
+		f.do("PUT", "/box/b", content, "x-ms-blob-type", "BlockBlob").want(b, 201, "")
+		oneconn.Run(b, f.svc.Handler(), 200, oneconn.Bytes(b, f.request("GET", "/box/b", "")), nil)
+	})
 }
 
 func BenchmarkListPage5000(b *testing.B) {

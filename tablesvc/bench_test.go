@@ -1,17 +1,21 @@
 package tablesvc
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	state "github.com/lazuli-storage/lazuli/internal/state/table"
 	"github.com/lazuli-storage/lazuli/internal/state/table/entity"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/oneconn"
+	"github.com/lazuli-storage/lazuli/internal/test/signer"
 )
 
 // The benchmarks call handlers without a connection and without a signature: what is measured is the service, its
@@ -127,6 +131,37 @@ func BenchmarkInsert(b *testing.B) {
 			b.Fatal(err, w.Code)
 		}
 	}
+}
+
+// BenchmarkOneConnection has requests of 1 KiB through the server of HTTP.
+func BenchmarkOneConnection(b *testing.B) {
+	f := kilobytes(b, 1000)
+	signed := func(method, path, body string) []byte {
+		hr := check.Must(http.NewRequest(method, f.base+path, strings.NewReader(body)))(b)
+		hr.Header.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
+		hr.Header.Set("x-ms-version", "2019-02-02")
+		hr.Header.Set("Accept", "application/json;odata=minimalmetadata")
+		hr.Header.Set("Content-Type", "application/json")
+		hr.Header.Set("Prefer", "return-no-content")
+		signer.Account{Name: auth.DevelopmentAccount, Key: devSigner, Table: true}.SharedKeyLite(hr, hr.URL.EscapedPath())
+		return oneconn.Bytes(b, hr)
+	}
+	b.Run("insert", func(b *testing.B) {
+		const row = "000000000"
+		request := signed("POST", "/people", fmt.Sprintf(`{"PartitionKey":"p","RowKey":"%s","Text":"%s","Age":5}`, row,
+			strings.Repeat("x", 900)))
+		at := bytes.Index(request, []byte(row))
+		// The signature does not cover the body.
+		oneconn.Run(b, f.svc.Handler(), 204, request, func(request []byte, i int) {
+			for j := len(row) - 1; j >= 0; j-- {
+				request[at+j] = byte('0' + i%10)
+				i /= 10
+			}
+		})
+	})
+	b.Run("get", func(b *testing.B) {
+		oneconn.Run(b, f.svc.Handler(), 200, signed("GET", "/people(PartitionKey='p000',RowKey='r0000500')", ""), nil)
+	})
 }
 
 func BenchmarkTransaction100(b *testing.B) {
