@@ -32,18 +32,21 @@ import (
 // newClusterCommand makes `lazuli cluster`.
 func newClusterCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "cluster",
-		Short: "Show a cluster, make snapshots, remove nodes, finish upgrades, and convert the data of a server alone",
-		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, make the data folder of a server alone the
-beginning of a cluster, and copy accounts between such a folder and a cluster. docs/cluster.md describes clusters. --admin-host and --admin-port
-say where the admin listener of one running node is; a node accepts snapshot, leave and upgrade --finish only from its
-own machine. convert works on a folder that no process uses; import and export are clients of an account.
+		Use: "cluster",
+		Short: "Show a cluster, make snapshots, remove nodes, move shards, finish upgrades, and convert the data of a " +
+			"server alone",
+		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, move shards, make the
+data folder of a server alone the beginning of a cluster, and copy accounts between such a folder and a cluster.
+docs/cluster.md describes clusters. --admin-host and --admin-port say where the admin listener of one running node is;
+a node accepts snapshot, leave, move and upgrade --finish only from its own machine. convert works on a folder
+that no process uses; import and export are clients of an account.
 No command joins a cluster: "lazuli serve" with the options --cluster-* does. To go back to a server alone: lazuli backup, and lazuli restore.`,
 		Args: cobra.NoArgs,
 	}
 	ask := target.AdminFlags(m.Environ, cmd, "/admin/cluster")
 	cmd.AddCommand(newClusterInit(), newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask),
-		newClusterUpgrade(ask), newClusterConvert(), newClusterImport(), newClusterExport())
+		newClusterMove(ask), newClusterDrain(ask), newClusterBalance(ask), newClusterUpgrade(ask), newClusterConvert(),
+		newClusterImport(), newClusterExport())
 	return cmd
 }
 
@@ -155,7 +158,11 @@ func writeShards(w io.Writer, status cluster.Status) error {
 			cmp.Or(s.Queues, "-"), cmp.Or(s.Blobs, "-"), server.ContentSize(s.Data), cmp.Or(s.Behind, "0"),
 			cmp.Or(s.Missing, "-"), cmp.Or(s.Silent, "-"))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || status.Move == nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nmoving %s: %s\n", status.Move, steps[status.Move.Step])
+	return err
 }
 
 // snapshotTimeout bounds the wait for a snapshot.

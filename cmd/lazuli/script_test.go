@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(parallel{m}, map[string]func(){"lazuli": func() {
 		actAsOtherRelease()
+		failAsPlanned()
 		main()
 	}, searchproc.Program: func() { os.Exit(searchserver.Main()) }})
 }

@@ -306,8 +306,9 @@ func membersOfJSON(t *testing.T) map[string]map[string]bool {
 // the output of a program that runs until it is stopped.
 var withoutJSON = []string{
 	"account rm", "account set", "account unset", "blob chmod", "blob chown", "blob cp",
-	"blob create", "blob get", "blob mv", "blob put", "blob rm", "cluster convert", "cluster export",
-	"cluster import", "cluster init", "cluster leave", "config init", "durable raise", "durable resume",
+	"blob create", "blob get", "blob mv", "blob put", "blob rm", "cluster balance", "cluster convert", "cluster drain",
+	"cluster export",
+	"cluster import", "cluster init", "cluster leave", "cluster move", "config init", "durable raise", "durable resume",
 	"durable rewind", "durable serve", "durable suspend", "durable terminate", "event flush", "event rm",
 	"fault rm", "jobs cancel", "open", "queue create", "queue put", "queue rm", "schedule create",
 	"schedule pause", "schedule resume", "schedule rm", "search rebuild", "serve",

@@ -94,10 +94,10 @@ func testNodesShareBlobs(t *testing.T, nodes [3]*Server) {
 		check.OK(t, f.Close())
 	}
 	readAll("after damage", 0)
-	if nodes[0].services.Load().shards[0].blobs.State.Membership.Healed() == 0 {
+	if nodes[0].services.Load().list()[0].blobs.State.Membership.Healed() == 0 {
 		t.Error("no damage was reported")
 	}
-	_, content := nodes[0].services.Load().shards[0].blobs.State.Damages()
+	_, content := nodes[0].services.Load().list()[0].blobs.State.Damages()
 	if content == 0 {
 		t.Error("no damage was counted")
 	}

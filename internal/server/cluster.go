@@ -87,7 +87,7 @@ func (s *Server) whenElected(ctx context.Context, open func() error) error {
 	for began := time.Now(); ; {
 		err := open()
 		if err == nil || !s.Replicated() || errors.Is(err, store.ErrOtherLog) || errors.Is(err, contentstream.ErrRefused) ||
-			time.Since(began) > electionTime {
+			errors.Is(err, replica.ErrLeft) || time.Since(began) > electionTime {
 			return err
 		}
 		s.config.Log.Info("waiting until the cluster serves its streams", "err", err)
@@ -160,8 +160,9 @@ func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node 
 		Node: node.Name(), Shard: of.Number,
 		Majority: nats.Majority, Voters: node.Voters, Log: s.config.Log}
 	// All nodes that have the shard count for a majority, whether they have joined or not: its number of copies is fixed.
+	// From the first move on the log of the blobs says which nodes these are.
 	if hosts := node.Hosts(); hosts != nil {
-		c.Mirror.Nodes, c.Mirror.Voters = hosts.Shards[of.Number], nil
+		c.Mirror.Nodes, c.Mirror.Voters, c.Spread = hosts.Shards[of.Number], nil, true
 		return c, nil
 	}
 	for _, p := range s.config.Cluster.Peers {
@@ -172,31 +173,36 @@ func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node 
 
 // addReports makes a node of a cluster report of its logs.
 func (o *services) addReports(node *cluster.Node) {
-	for _, of := range o.shards {
-		report := func(kind string, svc replicated, complete func(*LogReport)) {
-			name := of.Log(kind)
-			node.AddReport(name, func() any {
-				r := logReport(svc)
-				r.Home = o.forward.HomeOf(name)
-				complete(&r)
-				return r
-			})
-		}
-		// A size that cannot be read is 0 here: the log's problem says why.
-		report("tables", of.tables.State, func(r *LogReport) { r.Data, _ = of.tables.State.Size() })
-		queues := of.queues.State.Database()
-		report("queues", queues, func(r *LogReport) { r.Data, _ = queues.Size() })
-		report("blobs", of.blobs.State.Membership, func(r *LogReport) {
-			if missing, known := of.blobs.State.Membership.Behind(); known {
-				r.Missing = &missing
-			}
-			usage, _ := of.blobs.State.Maintenance.Usage()
-			r.Data = usage.Metadata + usage.Content
-			if t := usage.Tier; t != nil {
-				r.Remote, r.TierProblem = t.Remote, t.Failing
-			}
+	for _, of := range o.list() {
+		o.addReportsOf(node, of)
+	}
+}
+
+// addReportsOf is addReports for one shard.
+func (o *services) addReportsOf(node *cluster.Node, of *shard) {
+	report := func(kind string, svc replicated, complete func(*LogReport)) {
+		name := of.Log(kind)
+		node.AddReport(name, func() any {
+			r := logReport(svc)
+			r.Home = o.forward.HomeOf(name)
+			complete(&r)
+			return r
 		})
 	}
+	// A size that cannot be read is 0 here: the log's problem says why.
+	report("tables", of.tables.State, func(r *LogReport) { r.Data, _ = of.tables.State.Size() })
+	queues := of.queues.State.Database()
+	report("queues", queues, func(r *LogReport) { r.Data, _ = queues.Size() })
+	report("blobs", of.blobs.State.Membership, func(r *LogReport) {
+		if missing, known := of.blobs.State.Membership.Behind(); known {
+			r.Missing = &missing
+		}
+		usage, _ := of.blobs.State.Maintenance.Usage()
+		r.Data = usage.Metadata + usage.Content
+		if t := usage.Tier; t != nil {
+			r.Remote, r.TierProblem = t.Remote, t.Failing
+		}
+	})
 }
 
 // logsReady returns why the node's state lags behind the cluster's, nil if it does not. Content of blobs that the node
@@ -294,7 +300,7 @@ type archiveNode struct{ open *services }
 
 // Leads implements [archive.Node]: the node beside the leader of the log of blobs sends.
 func (n archiveNode) Leads() bool {
-	return n.open.nats.Leads(replog.StreamOf(n.open.shards[0].Log("blobs")))
+	return n.open.nats.Leads(replog.StreamOf(n.open.list()[0].Log("blobs")))
 }
 
 // Fenced implements [archive.Node]: nodes without the fence of this one are not connected to it.
@@ -310,7 +316,7 @@ func (n archiveNode) Fenced() error {
 func (n archiveNode) Current(ctx context.Context) error {
 	result := make(chan error, 1)
 	go func() { // a View has a limit of its own, which may be longer
-		of := n.open.shards[0]
+		of := n.open.list()[0]
 		for _, db := range []*store.DB{of.tables.State.Database(), of.queues.State.Database(),
 			of.blobs.State.Database()} {
 			if err := db.View(func(*store.Tx) error { return nil }); err != nil {

@@ -72,7 +72,7 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(clusterNodes, float64(v.Connected))
 	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
 	if open != nil {
-		for _, of := range open.shards {
+		for _, of := range open.list() {
 			content := of.blobs.State.Membership
 			missing, healed, labels := contentMissing, contentHealed, []string(nil)
 			if m.shards > 1 {

@@ -64,6 +64,8 @@ func Incomplete(status *cluster.Status) string {
 	switch {
 	case status.Unknown != "":
 		return status.Unknown
+	case status.Move != nil && !status.Move.Decided():
+		return "the move of " + status.Move.String() + " is not done"
 	case status.Copies.Short > 0:
 		return fmt.Sprintf("%d streams have fewer current copies than they should, such as %s", status.Copies.Short,
 			strings.Join(status.Copies.Examples, ", "))

@@ -18,7 +18,7 @@ func (s *Server) Damage() (d Damage, ok bool) {
 	if open == nil {
 		return Damage{}, false
 	}
-	for _, of := range open.shards {
+	for _, of := range open.list() {
 		metadata, content := of.blobs.State.Damages()
 		messages, queues := of.queues.State.Damage()
 		d.TableReads += of.tables.State.Damages()

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
@@ -88,6 +89,7 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 func (c *spreadNodes) testPlaces(t *testing.T) {
 	hosts := c.hosts()
 	streams := fiveNodes{c.testCluster}.servers()
+	delete(streams, cluster.LayoutStream)
 	for n := range spreadShards {
 		for _, log := range logNames(spreadShards)[3*n : 3*n+3] {
 			for _, stream := range []string{"LAZULI_LOG_" + log, "LAZULI_SNAPSHOT_" + log} {
@@ -107,7 +109,7 @@ func (c *spreadNodes) testPlaces(t *testing.T) {
 	for i, n := range c.nodes {
 		open, name := n.services.Load(), c.configs[i].Cluster.Node
 		var has []int
-		for _, of := range open.shards {
+		for _, of := range open.list() {
 			has = append(has, of.Number)
 		}
 		if want := hosts.Of(name); !slices.Equal(has, want) || len(has) == spreadShards {
@@ -308,7 +310,7 @@ func (c *spreadNodes) testSpreadLost(t *testing.T) {
 	for _, word := range []string{"first", "second", "third"} {
 		c.have(word, 1, lost, 3, 4)
 	}
-	for _, of := range c.nodes[lost].services.Load().shards {
+	for _, of := range c.nodes[lost].services.Load().list() {
 		if missing, known := of.blobs.State.Membership.Behind(); missing != 0 {
 			t.Errorf("shard %d of the new folder lacks %d bytes (%t)", of.Number, missing, known)
 		}

@@ -199,7 +199,7 @@ func (s *Server) EventsElsewhere() error {
 		return nil
 	}
 	var names []string
-	for _, of := range open.shards {
+	for _, of := range open.list() {
 		if name := of.deliverer(); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}

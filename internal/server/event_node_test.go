@@ -62,7 +62,7 @@ func testNodesDeliverEvents(t *testing.T, nodes [3]*Server, jump func(time.Durat
 			first); nodes[i].EventsElsewhere().Error() != want {
 			t.Errorf("node %d: %v, want %s", i, nodes[i].EventsElsewhere(), want)
 		}
-		log := nodes[i].services.Load().shards[0].blobs.State.EventLog()
+		log := nodes[i].services.Load().list()[0].blobs.State.EventLog()
 		if err := log.Subscribe(auth.DevelopmentAccount, "other", []byte("{}"),
 			func(uint64) []byte { return nil }); !errors.Is(err, replica.ErrNotWorker) {
 			t.Errorf("node %d, a subscription: %v", i, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
@@ -273,6 +274,17 @@ func (s *Front) RemoveNode(context.Context, string) error { return ErrFront }
 
 // UpgradeCluster fails with [ErrFront].
 func (s *Front) UpgradeCluster(context.Context, bool) (*cluster.Upgrade, error) { return nil, ErrFront }
+
+// MoveShard fails with [ErrFront].
+func (s *Front) MoveShard(context.Context, int, string, string) (*peering.Move, error) {
+	return nil, ErrFront
+}
+
+// CancelMove fails with [ErrFront].
+func (s *Front) CancelMove(context.Context) (*peering.Move, error) { return nil, ErrFront }
+
+// Layout is empty: a front-end asks the nodes which of them have a shard.
+func (s *Front) Layout() peering.Layout { return peering.Layout{} }
 
 // ClusterStatus returns the state of the cluster as a node with data sees it.
 func (s *Front) ClusterStatus(ctx context.Context) (*cluster.Status, error) {

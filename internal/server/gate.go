@@ -44,6 +44,16 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
+// enterOpen is enter for a gate that does not open again: it returns false if it is shut.
+func (g *gate) enterOpen() bool {
+	g.inside.Add(1)
+	if !g.closed.Load() {
+		return true
+	}
+	g.leave()
+	return false
+}
+
 func (g *gate) leave() {
 	if g.inside.Add(-1) == 0 && g.closed.Load() {
 		select {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
@@ -51,9 +52,14 @@ func logReport(svc replicated) LogReport {
 // logs are the services with a replicated log, by the names of the logs.
 func (o *services) logs() map[string]replicated {
 	logs := map[string]replicated{}
-	for _, s := range o.shards {
-		logs[s.Log("tables")], logs[s.Log("queues")] = s.tables.State, s.queues.State.Database()
-		logs[s.Log("blobs")] = s.blobs.State.Membership
+	for _, s := range o.list() {
+		maps.Copy(logs, s.logs())
 	}
 	return logs
+}
+
+// logs are those of one shard.
+func (s *shard) logs() map[string]replicated {
+	return map[string]replicated{s.Log("tables"): s.tables.State, s.Log("queues"): s.queues.State.Database(),
+		s.Log("blobs"): s.blobs.State.Membership}
 }

@@ -84,7 +84,7 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 	// The content is held before the databases are pinned. In the other order, content that a pin refers to could be
 	// freed in between.
 	var list []*store.DB
-	for _, of := range m.open.shards {
+	for _, of := range m.open.list() {
 		m.shards = append(m.shards, &momentShard{moment: m, of: of, pins: map[string]*store.Pin{},
 			release: of.blobs.State.Hold()})
 		databases := map[string]*store.DB{"tables": of.tables.State.Database(), "queues": of.queues.State.Database(),
@@ -121,7 +121,7 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 	if position != nil {
 		a.Pinned(position, groups)
 	}
-	m.info = backup.Info{Origin: cmp.Or(m.open.shards[0].blobs.State.Database().LogID(), s.dir.ID()),
+	m.info = backup.Info{Origin: cmp.Or(m.open.list()[0].blobs.State.Database().LogID(), s.dir.ID()),
 		Release: buildinfo.Current().Version, Map: m.open.placed, Log: position, Held: hold,
 		HeldSeconds: held.Seconds()}
 	return m, nil

@@ -277,7 +277,7 @@ func TestABitFlipsInEachShard(t *testing.T) {
 			b.put(client, fmt.Sprint("blob", i), 512<<10)
 		}
 		check.Eventually(t, func() bool {
-			u, err := s.services.Load().shards[shard].blobs.State.Maintenance.Usage()
+			u, err := s.services.Load().list()[shard].blobs.State.Maintenance.Usage()
 			return err == nil && u.Tier.Remote > 2<<20
 		}, "content of shard %d is only in the store", shard)
 		objects.flip.Store(true)

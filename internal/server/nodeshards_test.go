@@ -98,7 +98,7 @@ func TestShardsOfNodes(t *testing.T) {
 // testHomes checks that each shard has its logs, whose homes get the changes, and that the status shows them.
 func (c *shardNodes) testHomes(t *testing.T) {
 	for n := range nodeShards {
-		of := c.nodes[0].services.Load().shards[n]
+		of := c.nodes[0].services.Load().list()[n]
 		for _, kind := range logKinds {
 			name := of.Log(kind)
 			c.home(name)
@@ -117,7 +117,7 @@ func (c *shardNodes) testHomes(t *testing.T) {
 		t.Fatalf("the status has the shards %+v", list)
 	}
 	for n, s := range list {
-		want := c.configs[c.home(c.nodes[1].services.Load().shards[n].Log("blobs"))].Cluster.Node
+		want := c.configs[c.home(c.nodes[1].services.Load().list()[n].Log("blobs"))].Cluster.Node
 		if s.Shard != n || s.Blobs != want || s.Missing != "" {
 			t.Errorf("shard %d: %+v, and the home of its blobs is %s", n, s, want)
 		}
@@ -140,7 +140,7 @@ func (c *shardNodes) testContent(t *testing.T) {
 		for _, name := range c.names {
 			placed[n.services.Load().of(wire.Blob, name).Number]++
 		}
-		for _, of := range n.services.Load().shards {
+		for _, of := range n.services.Load().list() {
 			want := int64(placed[of.Number]) * each
 			if size := folderSize(of.Extents()); size < want || size > want+each/2 {
 				t.Errorf("node %d, shard %d: %d bytes of content, want %d", i, of.Number, size, want)
@@ -276,7 +276,7 @@ func (c *shardNodes) testAddedAccounts(t *testing.T) {
 			list, _, err := n.AccountManager().List("new", "", 100)
 			return err == nil && len(list) == 0
 		}, "nothing is left of the removed accounts")
-		for _, of := range n.services.Load().shards {
+		for _, of := range n.services.Load().list() {
 			for _, s := range check.Must(of.blobs.State.EventLog().List())(t) {
 				if slices.Contains(added, s.Account) {
 					t.Errorf("shard %d has a subscription of a removed account", of.Number)
@@ -360,7 +360,7 @@ func (c *shardNodes) testLostNode(t *testing.T) {
 	c.stop(0)
 	c.have("third", 1, lost)
 	for n := range nodeShards {
-		of := c.nodes[lost].services.Load().shards[n]
+		of := c.nodes[lost].services.Load().list()[n]
 		usage := check.Must(of.blobs.State.Maintenance.Usage())(t)
 		if missing, _ := of.blobs.State.Membership.Behind(); missing != 0 || usage.Content == 0 {
 			t.Errorf("shard %d of the new folder lacks %d bytes, and has %+v", n, missing, usage)

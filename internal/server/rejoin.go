@@ -47,7 +47,7 @@ func (o *services) lost() map[string]error {
 	}
 	lost := map[string]error{}
 	damages := map[string]int64{}
-	for _, of := range o.shards {
+	for _, of := range o.list() {
 		damages[of.Log("tables")], damages[of.Log("queues")] = of.tables.State.Damages(), of.queues.State.Database().Damages()
 		damages[of.Log("blobs")], _ = of.blobs.State.Damages()
 	}

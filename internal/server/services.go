@@ -32,6 +32,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/service/tablehost"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/maintain"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 	"github.com/lazuli-storage/lazuli/queuesvc"
@@ -94,25 +95,37 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openElsewhere(o, nats, member); err != nil {
 		return err
 	}
-	for n := range s.dir.Shards() {
-		var of *shard
-		if hosts := member.Hosts(); hosts == nil || hosts.On(member.Name(), n) {
-			of = &shard{Shard: s.dir.Shard(n)}
-			o.shards = append(o.shards, of)
-		}
-		o.numbered = append(o.numbered, of)
+	// A node that was away may have missed that a shard moved. The shards that move to it are opened later.
+	if err := s.whenElected(ctx, func() error { return member.ReadLayout(ctx) }); err != nil {
+		return err
 	}
+	numbered := make([]*shard, s.dir.Shards())
+	for n := range numbered {
+		if hosts := member.Hosts(); hosts == nil || hosts.On(member.Name(), n) {
+			numbered[n] = s.newShard(n)
+		}
+	}
+	o.having.Store(newHaving(numbered))
 	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, held: map[*eventlog.Log]bool{},
 		changed: make(chan struct{}, 1)}
 	if s.Clustered() {
-		o.forward = s.newForwarder(nats, member, o.shards)
+		o.forward = s.newForwarder(nats, member, o.list())
 	}
 	if err := s.openNodeArchive(); err != nil {
 		return err
 	}
+	o.openMoved = func(ctx context.Context, of *shard) error {
+		for _, open := range s.openers(ctx, o, of, common, node) {
+			if err := open(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if err := s.openServices(ctx, o, common, node); err != nil {
 		return err
 	}
+	o.dropLeft()
 	if err := s.attachArchive(o); err != nil {
 		return err
 	}
@@ -123,7 +136,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		o.startFronts(c.PathStyle)
 		// Before any shard is closed: a copy may read from one and write to another.
 		o.closers = append(o.closers, func() error {
-			for _, of := range o.shards {
+			for _, of := range o.list() {
 				of.blobs.EndCopies()
 			}
 			return nil
@@ -138,7 +151,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if c.Events && !s.isStandby() {
 		o.recorder = common.Changes
 		node.logs, node.changes = o.eventLogs(), common.Changes
-		for _, of := range o.shards {
+		for _, of := range o.list() {
 			node.blobs = append(node.blobs, of.blobs.State)
 		}
 		node.start = func(held []*eventlog.Log) (*events.Manager, error) {
@@ -158,7 +171,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	if s.Clustered() {
 		var stores []*store.DB
-		for _, sh := range o.shards {
+		for _, sh := range o.list() {
 			stores = append(stores, sh.tables.State.Database(), sh.queues.State.Database(), sh.blobs.State.Database())
 		}
 		if err := followHolds(nats.Conn(), stores...); err != nil {
@@ -205,51 +218,60 @@ func (s *Server) openElsewhere(o *services, nats *natsserver.Server, node *clust
 	return nil
 }
 
-// openers is the number of services that are opened at the same time: each waits for the disk most of the time.
-const openers = 16
+// openAtATime is the number of services that are opened at the same time: each waits for the disk most of the time.
+const openAtATime = 16
 
 // openServices opens the services of all shards at the same time: each of them waits for the disk, and for an election
 // on a node of a cluster. What was opened is in o, also after an error.
 func (s *Server) openServices(ctx context.Context, o *services, common frontend.Common, node *eventNode) error {
 	var g *errgroup.Group
 	g, ctx = errgroup.WithContext(ctx)
-	g.SetLimit(openers)
-	for _, of := range o.shards {
-		common := common
-		if o.forward != nil {
-			common.Forwarder = shardForwarder{o.forward, of.Shard}
-		}
-		for _, svc := range []struct {
-			name string
-			open func() error
-		}{
-			{"Table", func() error { return s.openTables(ctx, o, of, common) }},
-			{"Blob", func() error { return s.openBlobs(ctx, o, of, common, node) }},
-			{"Queue", func() error { return s.openQueues(ctx, o, of, common) }},
-		} {
+	g.SetLimit(openAtATime)
+	for _, of := range o.list() {
+		for _, open := range s.openers(ctx, o, of, common, node) {
 			g.Go(func() error {
-				if err := s.whenElected(ctx, svc.open); err != nil {
-					return fmt.Errorf("start the %s service%s: %w", svc.name, of.suffix(), err)
+				err := s.whenElected(ctx, open)
+				if errors.Is(err, replica.ErrLeft) {
+					return nil // the shard has moved, and what is left of it is closed and deleted later
 				}
-				return nil
+				return err
 			})
 		}
 	}
 	// The closers are added here, not where each service is opened: the goroutines would race for the list. After an
 	// error, the caller closes those that were opened.
 	err := g.Wait()
-	for _, of := range o.shards {
-		if of.tables.Service != nil {
-			o.closers = append(o.closers, of.tables.Close)
+	o.closers = append(o.closers, func() (err error) {
+		for _, of := range slices.Backward(o.list()) {
+			err = errors.Join(err, of.close())
 		}
-		if of.blobs.Service != nil {
-			o.closers = append(o.closers, of.blobs.Close)
-		}
-		if of.queues.Service != nil {
-			o.closers = append(o.closers, of.queues.Close)
+		return err
+	})
+	return err
+}
+
+// newShard returns a shard of this node that is not open.
+func (s *Server) newShard(n int) *shard { return &shard{Shard: s.dir.Shard(n), gate: newGate()} }
+
+// openers returns what opens the services of a shard.
+func (s *Server) openers(ctx context.Context, o *services, of *shard, common frontend.Common,
+	node *eventNode) []func() error {
+	if o.forward != nil {
+		common.Forwarder = shardForwarder{o.forward, of.Shard}
+	}
+	named := func(name string, open func() error) func() error {
+		return func() error {
+			if err := open(); err != nil {
+				return fmt.Errorf("start the %s service%s: %w", name, of.suffix(), err)
+			}
+			return nil
 		}
 	}
-	return err
+	return []func() error{
+		named("Table", func() error { return s.openTables(ctx, o, of, common) }),
+		named("Blob", func() error { return s.openBlobs(ctx, o, of, common, node) }),
+		named("Queue", func() error { return s.openQueues(ctx, o, of, common) }),
+	}
 }
 
 // features are the analytics settings of the service properties that may be turned on.
@@ -316,7 +338,7 @@ func (s *Server) ContentTier() *tier.Stats {
 		return nil
 	}
 	var all maintain.Usage
-	for _, of := range open.shards {
+	for _, of := range open.list() {
 		u, err := of.blobs.State.Maintenance.Usage()
 		if err != nil {
 			return nil
@@ -368,10 +390,10 @@ func (o *services) accountChanged() func(name string, value []byte) {
 // startAccounts makes the process serve the accounts of the data folder. Before it no request is served, so that none
 // is answered as if they did not exist.
 func (s *Server) startAccounts(o *services) error {
-	records := state.NewAccountTable(o.shards[0].blobs.State.Database())
 	if o.accounts == nil {
 		return s.noteUnserved(o)
 	}
+	records := state.NewAccountTable(o.list()[0].blobs.State.Database())
 	err := s.whenElected(context.Background(), func() error {
 		return o.accounts.Start(accounts.Store{Records: records, Follows: s.sharesBlobs(), Contents: o.contents(),
 			Namespace: func(account string) (hierarchical, known bool, err error) {
@@ -406,7 +428,7 @@ func (s *Server) noteUnserved(o *services) error {
 	if s.sharesBlobs() {
 		return nil
 	}
-	list, err := state.NewAccountTable(o.shards[0].blobs.State.Database()).List("", "", 1)
+	list, err := state.NewAccountTable(o.list()[0].blobs.State.Database()).List("", "", 1)
 	if err == nil && len(list) > 0 {
 		s.config.Log.Warn("the data folder has accounts that were added while a server ran, and they are not served: set "+
 			"managed-accounts to serve them", "first", list[0].Name)

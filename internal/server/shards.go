@@ -1,9 +1,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
@@ -28,9 +31,8 @@ import (
 
 // services are what the server has open: its shards, and what they share.
 type services struct {
-	shards []*shard // that this node has, in the order of their numbers; at least one
-	// numbered are all shards of the cluster, by their numbers: nil for those that this node does not have.
-	numbered []*shard
+	// having are the shards that this node has. It is replaced when a copy moves.
+	having atomic.Pointer[having]
 	// elsewhere passes requests for the others on; nil if this node has all.
 	elsewhere *elsewhere
 	// placed says which account is in which shard; nil with one shard.
@@ -48,8 +50,41 @@ type services struct {
 	// forward passes requests to the homes of the logs; nil for a server alone.
 	forward *forward.Forwarder
 
+	// openMoved opens the services of a shard that moves to this node.
+	openMoved func(ctx context.Context, of *shard) error
+
 	board   *longpoll.Board // where requests wait for changes
 	closers []func() error  // in order of start; closed in reverse
+}
+
+// having are the shards that a node has; a value does not change.
+type having struct {
+	shards []*shard // in the order of their numbers; none at a node whose shards have all moved away
+	// numbered are all shards of the cluster, by their numbers: nil for those that this node does not have.
+	numbered []*shard
+}
+
+// list returns the shards that this node has, in the order of their numbers.
+func (o *services) list() []*shard { return o.having.Load().shards }
+
+// numbered returns the shard of a number, nil if this node does not have it.
+func (o *services) numbered(n int) *shard { return o.having.Load().numbered[n] }
+
+// put sets the shard of a number; nil takes it away. Calls follow each other.
+func (o *services) put(n int, of *shard) {
+	numbered := slices.Clone(o.having.Load().numbered)
+	numbered[n] = of
+	o.having.Store(newHaving(numbered))
+}
+
+func newHaving(numbered []*shard) *having {
+	h := &having{numbered: numbered}
+	for _, of := range numbered {
+		if of != nil {
+			h.shards = append(h.shards, of)
+		}
+	}
+	return h
 }
 
 // A shard is a set of the three services with databases, logs and extents of its own. See docs/design/shards.md.
@@ -58,6 +93,27 @@ type shard struct {
 	tables tables
 	blobs  blobs
 	queues queues
+
+	leaving atomic.Bool // requests go to other nodes, since this one is about to give the shard away
+
+	gate   *gate // requests that this shard serves; shut when the node gives it away
+	closed sync.Once
+}
+
+// close closes the services that are open. Further calls do nothing.
+func (s *shard) close() (err error) {
+	s.closed.Do(func() {
+		if s.queues.Service != nil {
+			err = errors.Join(err, s.queues.Close())
+		}
+		if s.blobs.Service != nil {
+			err = errors.Join(err, s.blobs.Close())
+		}
+		if s.tables.Service != nil {
+			err = errors.Join(err, s.tables.Close())
+		}
+	})
+	return err
 }
 
 // A service is what clients reach, with the parts that the server works on itself.
@@ -92,7 +148,7 @@ func (s *shard) handler(svc wire.Service) http.Handler {
 // handler serves one service of all shards.
 func (o *services) handler(svc wire.Service) http.Handler {
 	if o.fronts == nil {
-		return o.shards[0].handler(svc)
+		return o.list()[0].handler(svc)
 	}
 	return o.fronts[svc]
 }
@@ -112,9 +168,9 @@ var named = map[wire.Service]string{wire.Blob: shardmap.Blob, wire.DataLake: sha
 // of returns the shard of an account of a service, nil if this node does not have it.
 func (o *services) of(svc wire.Service, account string) *shard {
 	if o.placed == nil {
-		return o.shards[0]
+		return o.list()[0]
 	}
-	return o.numbered[o.placed.Of(named[svc], account)]
+	return o.numbered(o.placed.Of(named[svc], account))
 }
 
 // suffix names a shard in a message, and is "" for shard 0.
@@ -140,33 +196,58 @@ func (o *services) startFronts(pathStyle bool) {
 	o.fronts = map[wire.Service]http.Handler{}
 	options := wire.Options{PathStyle: pathStyle}
 	for svc := range named {
-		handlers := make([]http.Handler, len(o.numbered))
-		for i, s := range o.numbered {
-			if s == nil {
-				handlers[i] = o.elsewhere.handler(svc, datadir.ShardOf("", i))
-				continue
-			}
-			handlers[i] = s.handler(svc)
-		}
-		first := o.shards[0].handler(svc)
+		serve := o.placedHandler(svc)
 		// Any shard knows whether a host is that of a website: the accounts are those of the server.
 		website := func(string) string { return "" }
 		if svc == wire.Blob {
-			website = o.shards[0].blobs.Website
+			website = func(host string) string {
+				if list := o.list(); len(list) > 0 {
+					return list[0].blobs.Website(host)
+				}
+				return "" // the node that gets the request knows
+			}
 		}
 		o.fronts[svc] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			account := website(r.Host)
 			if account == "" {
 				var ok bool
 				if account, ok = accountOf(svc, r, options); !ok {
-					first.ServeHTTP(w, r)
+					serve(o.first(), w, r)
 					return
 				}
 			}
-			handlers[o.placed.Of(named[svc], account)].ServeHTTP(w, r)
+			serve(o.placed.Of(named[svc], account), w, r)
 		})
 	}
 	close(o.opened)
+}
+
+// first returns the number of the first shard of this node, or of any if it has none.
+func (o *services) first() int {
+	if list := o.list(); len(list) > 0 {
+		return list[0].Number
+	}
+	return 0
+}
+
+// placedHandler serves the requests of a service for the shard with a number: here, or at a node that has it.
+func (o *services) placedHandler(svc wire.Service) func(n int, w http.ResponseWriter, r *http.Request) {
+	if o.elsewhere == nil { // no shard moves
+		return func(n int, w http.ResponseWriter, r *http.Request) { o.numbered(n).handler(svc).ServeHTTP(w, r) }
+	}
+	away := make([]http.Handler, len(o.having.Load().numbered))
+	for n := range away {
+		away[n] = o.elsewhere.handler(svc, datadir.ShardOf("", n))
+	}
+	return func(n int, w http.ResponseWriter, r *http.Request) {
+		// A shard that is given away is taken out first, and then its gate shuts for good.
+		if of := o.numbered(n); of != nil && !of.leaving.Load() && of.gate.enterOpen() {
+			defer of.gate.leave()
+			of.handler(svc).ServeHTTP(w, r)
+			return
+		}
+		away[n].ServeHTTP(w, r)
+	}
 }
 
 // propertiesOf returns the service properties of an account, none if another node has the account.
@@ -189,7 +270,7 @@ func (o *services) propertiesOf(svc wire.Service, account string) *properties.Pr
 // has its blobs.
 func (o *services) eventLogs() events.Logs {
 	logs := events.Logs{Of: func(account string) *eventlog.Log { return o.of(wire.Blob, account).blobs.State.EventLog() }}
-	for _, s := range o.shards {
+	for _, s := range o.list() {
 		logs.All = append(logs.All, s.blobs.State.EventLog())
 	}
 	return logs

@@ -94,7 +94,7 @@ func TestShards(t *testing.T) {
 			}
 			check.OK(t, s.Ready())
 			for n := range shards {
-				of := s.services.Load().shards[n]
+				of := s.services.Load().list()[n]
 				commits, _ := of.tables.State.Commits()
 				usage := check.Must(of.blobs.State.Maintenance.Usage())(t)
 				if commits == 0 || usage.Groups == 0 {
@@ -105,7 +105,7 @@ func TestShards(t *testing.T) {
 			// The number of shards is that of the folder, where it is not given.
 			c.Shards = 0
 			s, tenants = startShards(t, c)
-			if got := len(s.services.Load().shards); got != shards {
+			if got := len(s.services.Load().list()); got != shards {
 				t.Fatalf("%d shards after a restart", got)
 			}
 			for name, x := range tenants {

@@ -130,6 +130,9 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 		follow, cancel := context.WithCancel(context.Background())
 		s.unfollow = cancel
 		s.following.Go(func() { s.keepFollowing(follow) })
+		if s.Clustered() {
+			s.following.Go(func() { s.followMoves(follow) })
+		}
 	}
 	return s, nil
 }
@@ -208,7 +211,7 @@ func (s *Server) Ready() error {
 	}
 	open := s.services.Load()
 	problems := []error{open.nats.Healthy()}
-	for _, of := range open.shards {
+	for _, of := range open.list() {
 		problems = append(problems, of.tables.Ready(), of.blobs.Ready(), of.queues.Ready())
 	}
 	return errors.Join(append(problems, open.logsReady())...)

@@ -117,7 +117,7 @@ func (o *services) collectUsage(gauge func(*prometheus.Desc, float64, ...string)
 	count func(*prometheus.Desc, int64, ...string)) {
 	var tables, groups, updates int64
 	var blobs maintain.Usage
-	for _, of := range o.shards {
+	for _, of := range o.list() {
 		n, err := of.tables.State.Size()
 		u, failed := of.blobs.State.Maintenance.Usage()
 		if err != nil || failed != nil {
@@ -215,7 +215,7 @@ func (c *usageCollector) renew() {
 	if c.s.config.NATS.URL == "" {
 		c.bytes = folderSize(c.s.dir.Queues())
 	}
-	for _, of := range open.shards {
+	for _, of := range open.list() {
 		if n, err := of.queues.State.Database().Size(); err == nil {
 			c.bytes += n
 		}

@@ -2,16 +2,19 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Server].
@@ -20,6 +23,9 @@ type Cluster interface {
 	SnapshotLogs(ctx context.Context) (map[string]server.LogReport, error)
 	RemoveNode(ctx context.Context, name string) error
 	UpgradeCluster(ctx context.Context, finish bool) (*cluster.Upgrade, error)
+	MoveShard(ctx context.Context, shard int, from, to string) (*peering.Move, error)
+	CancelMove(ctx context.Context) (*peering.Move, error)
+	Layout() peering.Layout
 }
 
 // clusterHandler serves /admin/cluster.
@@ -33,6 +39,9 @@ func (h clusterHandler) routes(e *echo.Echo) {
 	e.GET("/admin/cluster/upgrade", h.open(h.upgrade(false)))
 	e.POST("/admin/cluster/upgrade/finish", localOnly(h.open(h.upgrade(true))))
 	e.DELETE("/admin/cluster/nodes/:name", localOnly(h.open(h.remove)))
+	e.GET("/admin/cluster/move", h.open(h.layout))
+	e.POST("/admin/cluster/move", localOnly(h.open(h.move)))
+	e.DELETE("/admin/cluster/move", localOnly(h.open(h.cancelMove)))
 }
 
 // localOnly refuses requests from other machines. The admin listener has no authentication, and probes and metrics may
@@ -100,6 +109,33 @@ func (h clusterHandler) upgrade(finish bool) func(echo.Context, Cluster) error {
 	}
 }
 
+// layout is GET /admin/cluster/move.
+func (h clusterHandler) layout(c echo.Context, cluster Cluster) error {
+	return writeJSON(c, http.StatusOK, cluster.Layout())
+}
+
+// move is POST /admin/cluster/move, with a shardmap.Step.
+func (h clusterHandler) move(c echo.Context, cluster Cluster) error {
+	var r shardmap.Step
+	if err := json.NewDecoder(c.Request().Body).Decode(&r); err != nil {
+		return answerState(c, http.StatusBadRequest, "the body does not parse: "+err.Error())
+	}
+	move, err := cluster.MoveShard(c.Request().Context(), r.Shard, r.From, r.To)
+	if err != nil {
+		return failCluster(c, err)
+	}
+	return writeJSON(c, http.StatusOK, move)
+}
+
+// cancelMove is DELETE /admin/cluster/move.
+func (h clusterHandler) cancelMove(c echo.Context, cluster Cluster) error {
+	move, err := cluster.CancelMove(c.Request().Context())
+	if err != nil {
+		return failCluster(c, err)
+	}
+	return writeJSON(c, http.StatusOK, move)
+}
+
 func failCluster(c echo.Context, err error) error {
 	status := http.StatusInternalServerError
 	switch {
@@ -107,9 +143,13 @@ func failCluster(c echo.Context, err error) error {
 		status = http.StatusNotFound
 	case errors.Is(err, server.ErrFront):
 		status = http.StatusNotImplemented
-	case errors.Is(err, cluster.ErrNodeConnected), errors.Is(err, cluster.ErrNotUpgraded):
+	case errors.Is(err, shardmap.ErrHosts):
+		status = http.StatusBadRequest
+	case errors.Is(err, cluster.ErrNodeConnected), errors.Is(err, cluster.ErrNotUpgraded),
+		errors.Is(err, cluster.ErrNotSpread), errors.Is(err, cluster.ErrMoveFormat), errors.Is(err, cluster.ErrMoving),
+		errors.Is(err, cluster.ErrNoMove), errors.Is(err, cluster.ErrMovedOn), errors.Is(err, cluster.ErrNodeAway):
 		status = http.StatusConflict
-	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, cluster.ErrCopies),
+	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, cluster.ErrCopies), errors.Is(err, cluster.ErrNoAnswer),
 		errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),
 		errors.Is(err, server.ErrBusy):
 		status = http.StatusServiceUnavailable

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // fakeCluster counts the changes.
@@ -39,6 +41,18 @@ func (f *fakeCluster) UpgradeCluster(_ context.Context, finish bool) (*cluster.U
 	return &cluster.Upgrade{}, nil
 }
 
+func (f *fakeCluster) MoveShard(_ context.Context, _ int, _, to string) (*peering.Move, error) {
+	f.changes++
+	return &peering.Move{}, map[string]error{"nowhere": shardmap.ErrHosts, "second": cluster.ErrMoving}[to]
+}
+
+func (f *fakeCluster) CancelMove(context.Context) (*peering.Move, error) {
+	f.changes++
+	return nil, cluster.ErrNoMove
+}
+
+func (*fakeCluster) Layout() peering.Layout { return peering.Layout{} }
+
 // Other machines may see the state of a cluster, and not change it.
 func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 	t.Parallel()
@@ -61,6 +75,11 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 		{"DELETE", "/admin/cluster/nodes/connected", "127.0.0.1:4000", 409},
 		{"DELETE", "/admin/cluster/nodes/unknown", "127.0.0.1:4000", 404},
 		{"DELETE", "/admin/cluster/nodes/alone", "127.0.0.1:4000", 503},
+		{"GET", "/admin/cluster/move", "10.0.0.9:4000", 200},
+		{"POST", "/admin/cluster/move", "10.0.0.9:4000", 403},
+		{"DELETE", "/admin/cluster/move", "10.0.0.9:4000", 403},
+		{"POST", "/admin/cluster/move", "127.0.0.1:4000", 400}, // without a body
+		{"DELETE", "/admin/cluster/move", "127.0.0.1:4000", 409},
 	} {
 		r := httptest.NewRequest(tc.method, tc.path, nil)
 		r.Host, r.RemoteAddr = "127.0.0.1", tc.from

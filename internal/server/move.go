@@ -1,0 +1,375 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster/forward"
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+)
+
+// The move of a shard's copy to another node. The step that is next is in the layout of the cluster (peering.Step),
+// and the nodes that have the content are in the log of the shard's blobs (replica.Hosts). Every node looks at the
+// layout and does what is its part: it opens and closes shards as the layout says, and where a step is its own, it
+// does that and makes the next one the step of the layout. All of it can be repeated, so a node that is killed goes
+// on when it starts again, and where several nodes can do a step, another one does it.
+
+// The points of a move at which a test ends the process.
+var (
+	pointJoined    = fault.Declare("move/joined")    // the log says that the new node joins
+	pointOpened    = fault.Declare("move/opened")    // the new node has the shard open
+	pointComplete  = fault.Declare("move/complete")  // the log says that the new node is complete
+	pointCopied    = fault.Declare("move/copied")    // the layout says that the streams move
+	pointMoved     = fault.Declare("move/moved")     // the streams have moved
+	pointLeft      = fault.Declare("move/left")      // the log says that the old node has left
+	pointDecided   = fault.Declare("move/decided")   // the table has the new node
+	pointClosed    = fault.Declare("move/closed")    // the node that leaves has closed the shard
+	pointDeleted   = fault.Declare("move/deleted")   // and has deleted its folder
+	pointCancelled = fault.Declare("move/cancelled") // the log says that the move is cancelled
+)
+
+const (
+	// tendEvery is the interval of looking for something to do, movingEvery that during a move.
+	tendEvery   = 5 * time.Second
+	movingEvery = 100 * time.Millisecond
+	// othersWait is the time after which a node does a step that is rather one of the node beside the leader of the log.
+	othersWait = 3 * time.Second
+	// leaveWait is the time from the step at which the old node leaves until that is recorded: by then it passes the
+	// requests for the shard on, as each of its changes is refused from the record on.
+	leaveWait = 300 * time.Millisecond
+	// dropWait bounds the wait for requests of a shard that is given away. They are ended then.
+	dropWait = 10 * time.Second
+)
+
+// mover does this node's part of moves.
+type mover struct {
+	s *Server
+
+	left    uint64 // version of the layout at which this node has left a shard that the layout gives it, plus one
+	swept   uint64 // version of the layout at which this node has had no folder too many, plus one
+	move    uint64 // number of the move that the rest is about
+	step    peering.Step
+	since   time.Time    // this node has seen the step first
+	lacking func() int64 // of what the new node has to copy before the next record
+	problem string       // what was logged last
+}
+
+// followMoves does this node's part of moves until ctx ends.
+func (s *Server) followMoves(ctx context.Context) {
+	m := &mover{s: s}
+	for {
+		every := tendEvery
+		var changed <-chan struct{}
+		if open := s.services.Load(); open != nil {
+			if open.node.Hosts() == nil {
+				return
+			}
+			changed = open.node.LayoutChanged()
+			if open.node.Layout().Moving() != nil {
+				every = movingEvery
+			}
+			err := m.tend(ctx, open)
+			switch text := fmt.Sprint(err); {
+			case ctx.Err() != nil:
+				return
+			case err == nil, errors.Is(err, cluster.ErrMovedOn):
+				m.problem = ""
+			case text != m.problem:
+				m.problem = text
+				s.config.Log.Warn("the move of a shard waits; trying again", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-time.After(every):
+		}
+	}
+}
+
+// tend does what there is to do.
+func (m *mover) tend(ctx context.Context, open *services) error {
+	node := open.node
+	l := node.Layout()
+	for n := range m.s.dir.Shards() {
+		has, of := l.Has(node.Name(), n), open.numbered(n)
+		var err error
+		switch {
+		case has && of == nil && m.left != l.Version+1:
+			if err = m.s.addShard(ctx, open, l, n); errors.Is(err, replica.ErrLeft) {
+				m.left, err = l.Version+1, nil // the layout will say so soon
+			}
+		case !has && (of != nil || m.swept != l.Version+1):
+			err = m.s.dropShard(ctx, open, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	m.swept = l.Version + 1
+	move := l.Moving()
+	if move == nil {
+		return nil
+	}
+	if of := open.numbered(move.Shard); move.Step == peering.StepLeave && move.From == node.Name() && of != nil &&
+		!of.leaving.Swap(true) {
+		m.s.removeForward(open, of)
+	}
+	if m.move != move.Number || m.step != move.Step {
+		m.move, m.step, m.since, m.lacking = move.Number, move.Step, time.Now(), nil
+	}
+	return m.advance(ctx, open, l, move)
+}
+
+// advance does the step of a move, if it is one of this node, and makes the next one that of the layout.
+func (m *mover) advance(ctx context.Context, open *services, l peering.Layout, move *peering.Move) error {
+	node, of := open.node, open.numbered(move.Shard)
+	next := func(step peering.Step) error {
+		return node.Advance(ctx, move, func(l *peering.Layout) error {
+			l.Move.Step = step
+			return nil
+		})
+	}
+	ended := func() error {
+		return node.Advance(ctx, move, func(l *peering.Layout) error {
+			l.Ended = true
+			return nil
+		})
+	}
+	hosts := l.Hosts.Shards[move.Shard]
+	switch move.Step {
+	case peering.StepJoin:
+		if !l.Hosts.On(node.Name(), move.Shard) || !m.turn(open, of) {
+			return nil
+		}
+		err := of.blobs.State.Membership.Join(move.Number, hosts, move.From, move.To)
+		return m.then(err, pointJoined, func() error { return next(peering.StepCopy) })
+	case peering.StepCopy:
+		if node.Name() != move.To || of == nil {
+			return nil
+		}
+		return m.copy(of, move, func() error { return next(peering.StepStreams) })
+	case peering.StepStreams:
+		if !open.nats.Leads(cluster.LayoutStream) {
+			return nil
+		}
+		var names []string
+		for _, kind := range logKinds {
+			names = append(names, replog.StreamsOf(datadir.ShardOf("", move.Shard).Log(kind))...)
+		}
+		moved, err := node.MoveStreams(ctx, names, move.From)
+		if err != nil || !moved {
+			return err
+		}
+		return m.then(nil, pointMoved, func() error { return next(peering.StepLeave) })
+	case peering.StepLeave:
+		if node.Name() == move.From || !m.turn(open, of) || time.Since(m.since) < leaveWait {
+			return nil
+		}
+		err := of.blobs.State.Membership.Leave(move.Number)
+		return m.then(err, pointLeft, func() error {
+			err := node.Advance(ctx, move, func(l *peering.Layout) (err error) {
+				l.Move.Step = peering.StepDelete
+				l.Hosts, err = l.Hosts.Moved(move.Shard, move.From, move.To)
+				return err
+			})
+			return m.then(err, pointDecided, func() error { return nil })
+		})
+	case peering.StepCancel:
+		if !l.Hosts.On(node.Name(), move.Shard) || !m.turn(open, of) {
+			return nil
+		}
+		err := of.blobs.State.Membership.Cancel(move.Number, hosts)
+		return m.then(err, pointCancelled, func() error { return next(peering.StepClean) })
+	case peering.StepDelete:
+		if node.Name() == move.From { // tend has deleted the folder
+			return m.then(nil, pointDeleted, ended)
+		}
+	case peering.StepClean:
+		if node.Name() == move.To {
+			return m.then(nil, pointDeleted, ended)
+		}
+	}
+	return nil
+}
+
+// then goes on behind a point.
+func (m *mover) then(err error, point fault.Name, next func() error) error {
+	if err == nil {
+		err = fault.Point(point)
+	}
+	if err == nil {
+		err = next()
+	}
+	return err
+}
+
+// turn reports whether this node does a step that each node with the shard can do: the one beside the leader of the
+// log does it, or any if that does not.
+func (m *mover) turn(open *services, of *shard) bool {
+	return of != nil && (open.nats.Leads(replog.StreamOf(of.Log("blobs"))) || time.Since(m.since) > othersWait)
+}
+
+// copy is the part of the new node: it waits until it has everything, says so in the log, and then waits until it has
+// what was written before that as well.
+func (m *mover) copy(of *shard, move *peering.Move, next func() error) error {
+	if err := fault.Point(pointOpened); err != nil {
+		return err
+	}
+	for name, svc := range of.logs() {
+		if r, ok := svc.Replication(); ok && (r.Err != nil || r.CatchingUp || !r.Available) {
+			return fmt.Errorf("the %s do not follow their log yet: lag %d: %w", name, r.Lag, r.Err)
+		}
+	}
+	content := of.blobs.State.Membership
+	h, err := content.Hosts()
+	if err != nil {
+		return err
+	}
+	// What is listed before the record says nothing about what is written until then.
+	if m.lacking == nil {
+		if m.lacking, err = content.Missing(); err != nil {
+			return err
+		}
+	}
+	if m.lacking() > 0 {
+		return nil
+	}
+	m.lacking = nil
+	if h == nil || h.Move != move.Number || !h.Complete {
+		return m.then(content.Complete(move.Number), pointComplete, func() error { return nil })
+	}
+	return m.then(nil, pointCopied, next)
+}
+
+// addShard opens a shard that moves to this node.
+func (s *Server) addShard(ctx context.Context, open *services, l peering.Layout, n int) error {
+	s.exchange.Lock()
+	defer s.exchange.Unlock()
+	if s.services.Load() != open || ctx.Err() != nil {
+		return nil // they were closed meanwhile
+	}
+	// What is left of an earlier time is of no use: its numbers are retired.
+	if move := l.Moving(); move != nil && move.Shard == n && move.To == open.node.Name() &&
+		open.node.Arriving() != move.Number {
+		if err := s.dir.RemoveShard(n); err != nil {
+			return err
+		}
+		if _, err := open.node.Arrive(move.Number); err != nil {
+			return err
+		}
+	}
+	of := s.newShard(n)
+	if err := disk.MkdirAll(of.Path(), 0o700); err != nil {
+		return err
+	}
+	// Before the services are open: a shard that passes its requests on looks for the home of its log there.
+	s.addForward(open, of)
+	if err := open.openMoved(ctx, of); err != nil {
+		s.removeForward(open, of)
+		return errors.Join(err, of.close())
+	}
+	if err := s.dir.Record(); err != nil {
+		s.removeForward(open, of)
+		return errors.Join(err, of.close())
+	}
+	open.put(n, of)
+	open.addReportsOf(open.node, of)
+	s.config.Log.Info("this node has opened a shard that moves to it", "shard", n)
+	return nil
+}
+
+func (s *Server) addForward(open *services, of *shard) {
+	for svc, log := range logOf {
+		open.forward.Add(serviceOf(svc.String(), of.Shard), forward.Service{Log: of.Log(log), Handler: s.handler(svc)})
+	}
+}
+
+func (s *Server) removeForward(open *services, of *shard) {
+	for svc := range logOf {
+		open.forward.Remove(serviceOf(svc.String(), of.Shard))
+	}
+}
+
+// dropShard closes a shard that this node does not have any more, and deletes its folder. The layout is decided by
+// then: the other nodes have everything.
+func (s *Server) dropShard(ctx context.Context, open *services, n int) error {
+	of := open.numbered(n)
+	if of == nil {
+		if empty, err := s.dir.Shard(n).Empty(); empty || err != nil {
+			return err
+		}
+	}
+	s.exchange.Lock()
+	defer s.exchange.Unlock()
+	if s.services.Load() != open || ctx.Err() != nil {
+		return nil
+	}
+	if of != nil {
+		open.put(n, nil)
+		s.removeForward(open, of)
+		for name := range of.logs() {
+			open.node.RemoveReport(name)
+		}
+		wait, cancel := context.WithTimeout(ctx, dropWait)
+		err := of.gate.shut(wait, open.board.Release)
+		cancel()
+		if err != nil {
+			of.gate.closed.Store(true) // their service ends them
+		}
+		if err := of.close(); err != nil {
+			s.config.Log.Warn("closing a shard", "shard", n, "err", err)
+		}
+		s.config.Log.Info("a shard has left this node", "shard", n)
+	}
+	if err := fault.Point(pointClosed); err != nil {
+		return err
+	}
+	return s.dir.RemoveShard(n)
+}
+
+// dropLeft takes out shards that have moved away, as their log says, before the layout says so.
+func (o *services) dropLeft() {
+	for _, of := range slices.Clone(o.list()) {
+		if of.blobs.Service == nil {
+			o.put(of.Number, nil)
+			o.closers = append(o.closers, of.close)
+		}
+	}
+}
+
+// MoveShard begins to move a shard's copy, see [cluster.Node.Move].
+func (s *Server) MoveShard(ctx context.Context, shard int, from, to string) (*peering.Move, error) {
+	open := s.services.Load()
+	if open == nil {
+		return nil, errNotOpen
+	}
+	return open.node.Move(ctx, shard, from, to)
+}
+
+// CancelMove takes the move that is under way back, see [cluster.Node.CancelMove].
+func (s *Server) CancelMove(ctx context.Context) (*peering.Move, error) {
+	open := s.services.Load()
+	if open == nil {
+		return nil, errNotOpen
+	}
+	return open.node.CancelMove(ctx)
+}
+
+// Layout returns which nodes have a shard, and the move under way, as this node knows it.
+func (s *Server) Layout() peering.Layout {
+	if open := s.services.Load(); open != nil {
+		return open.node.Layout()
+	}
+	return peering.Layout{}
+}
