@@ -15,6 +15,9 @@ type forms struct {
 	taken, misses uint32
 }
 
+// maxMisses is the number of records without a known form after which only one of as many is compared.
+const maxMisses = 16
+
 // form is what a record has in common with others that were written in the same way: all but the fields up to the
 // pieces, the MD5, the parent and the name. Of a record with a known form only these are read.
 type form struct {
@@ -69,7 +72,8 @@ func (d *decoder) head() (h head) {
 // decode decodes a record and returns the number of its form. For a record without a known form it returns 0, and
 // leaves b as it is.
 func (f *forms) decode(d decoder, b *Blob) uint32 {
-	if f.taken == 0 {
+	// Of many records in a row that have no known form most are not compared, which would cost more than it saves.
+	if f.taken == 0 || f.misses > maxMisses && f.misses%maxMisses != 0 {
 		return 0
 	}
 	h := d.head()

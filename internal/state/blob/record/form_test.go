@@ -100,6 +100,36 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// Records of which each differs from those before it are soon compared no more, and a row of one form behind them is
+// found.
+func TestFormsAfterMisses(t *testing.T) {
+	t.Parallel()
+	var texts Texts
+	read := func(b *Blob) uint32 {
+		var got Blob
+		v := b.Encode()
+		if err := texts.BlobHead(v, &got); err != nil {
+			t.Fatal(err)
+		}
+		return texts.Form()
+	}
+	for i := range 10 * maxMisses {
+		read(&Blob{Kind: BlockBlob, Metadata: []Meta{{"a", fmt.Sprint(i)}}})
+	}
+	if texts.forms.misses != 10*maxMisses || texts.forms.taken > maxMisses {
+		t.Errorf("%d misses, %d forms", texts.forms.misses, texts.forms.taken)
+	}
+	found := 0
+	for i := range 20 * maxMisses {
+		if read(&Blob{Kind: BlockBlob, Length: int64(i)}) != 0 {
+			found++
+		}
+	}
+	if found < 10*maxMisses {
+		t.Errorf("%d records of a row have its form", found)
+	}
+}
+
 // FuzzForms decodes a record, another one, and the first again: whatever their bytes are, the form changes nothing.
 func FuzzForms(f *testing.F) {
 	records := rows()
