@@ -2,9 +2,11 @@ package server
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/fault"
@@ -139,6 +141,55 @@ func TestMoveOfAShard(t *testing.T) {
 	if l := c.nodes[0].Layout(); l.Hosts.Revision != 3 || l.Moving() != nil {
 		t.Errorf("after a restart of all nodes the layout is %+v", l)
 	}
+}
+
+// All shards of a node move away, one after the other. It stays in the cluster, starts again, and passes requests on,
+// those without an account as well; then it gets its share back.
+func TestDrainedNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts five nodes")
+	}
+	t.Parallel()
+	c := newMoving(t)
+	const drained = 2
+	do := func(steps []shardmap.Step) {
+		t.Helper()
+		if len(steps) == 0 {
+			t.Fatal("nothing is to be moved")
+		}
+		for _, step := range steps {
+			c.shard = step.Shard
+			for i := range c.configs {
+				switch c.name(i) {
+				case step.From:
+					c.from = i
+				case step.To:
+					c.to = i
+				}
+			}
+			c.ended(c.begin(0))
+		}
+	}
+	do(check.Must(c.hosts().Drain(c.name(drained)))(t))
+	if n := len(c.nodes[drained].services.Load().list()); n > 0 {
+		t.Errorf("the node has %d shards", n)
+	}
+	c.stop(drained)
+	c.start(drained)
+	check.Eventually(t, func() bool { return c.nodes[drained].Ready() == nil }, "a node without shards is ready")
+	c.have("first", drained)
+	c.of(drained, c.names[0]).fill(t, "second"+c.names[0])
+	r := check.Must(http.Get(c.nodes[drained].URL(wire.Blob, "")))(t) //nolint:noctx // a request without an account
+	check.OK(t, r.Body.Close())
+	if r.StatusCode != http.StatusBadRequest {
+		t.Errorf("a request without an account: %s", r.Status)
+	}
+	do(c.hosts().Balance())
+	if n := len(c.hosts().Of(c.name(drained))); n != shardmap.Copies*spreadShards/5 {
+		t.Errorf("the node has %d shards again", n)
+	}
+	c.have("first", 0, 1, 2, 3, 4)
+	c.complete(0, 1, 2, 3, 4)
 }
 
 // What a move must not do is refused and changes nothing, a move can be cancelled until the streams move, and a node
