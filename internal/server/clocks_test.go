@@ -46,7 +46,7 @@ func TestNodesWithClocksADayApart(t *testing.T) {
 			check.OK(t, err)
 			get := func(node int) (texts []string) {
 				list := check.Must(queue(node).DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
-					NumberOfMessages: to.Ptr(int32(5)), VisibilityTimeout: to.Ptr(int32(2))}))(t)
+					NumberOfMessages: to.Ptr(int32(5)), VisibilityTimeout: to.Ptr(int32(8))}))(t)
 				for _, m := range list.Messages {
 					texts = append(texts, *m.MessageText)
 				}
@@ -56,13 +56,14 @@ func TestNodesWithClocksADayApart(t *testing.T) {
 				_, err := queue(put).EnqueueMessage(ctx, "m", &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(3600))})
 				check.OK(t, err)
 				var began time.Time
-				// The correction is as exact as the nodes answer each other, so another node may see it a moment later.
+				// The correction is as exact as the nodes answer each other, so another node may see it a moment later, and see it
+				// again some seconds early.
 				check.Eventually(t, func() bool {
 					began = time.Now()
 					return len(get(got)) == 1
 				}, "a node receives what another one has put")
 				for other := range 3 {
-					if texts := get(other); len(texts) != 0 && time.Since(began) < time.Second {
+					if texts := get(other); len(texts) != 0 && time.Since(began) < 3*time.Second {
 						t.Errorf("handed out by node %d, and by node %d within its timeout", got, other)
 					}
 				}
