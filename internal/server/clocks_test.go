@@ -56,8 +56,8 @@ func TestNodesWithClocksADayApart(t *testing.T) {
 				_, err := queue(put).EnqueueMessage(ctx, "m", &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(3600))})
 				check.OK(t, err)
 				var began time.Time
-				// The correction is as exact as the nodes answer each other: another node may see it a moment later, and again
-				// some seconds early.
+				// The correction is as exact as the nodes answer each other: another node may see it a moment later,
+				// and again some seconds early.
 				check.Eventually(t, func() bool {
 					began = time.Now()
 					return len(get(got)) == 1
