@@ -14,8 +14,8 @@ import (
 // A short run, with disks and shares where this process may make them.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts two clusters")
+	if !check.Size(false, true) {
+		t.Skip("starts two clusters on slow disks, with " + check.FullVariable)
 	}
 	program, err := killrig.Build(t.TempDir())
 	check.OK(t, err)
