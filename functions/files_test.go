@@ -2,8 +2,11 @@ package functions
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 const queueFunction = `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "in-queue"}]}`
@@ -347,5 +350,20 @@ func TestNoFolder(t *testing.T) {
 	write(t, dir, "q/function.json", queueFunction)
 	if _, err := Load(t.Context(), Config{Dir: dir}); err != nil {
 		t.Error(err)
+	}
+}
+
+// An app in JavaScript whose package.json names no files has no functions; the error says why.
+func TestNamesCode(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"": false, "{}": false, `{"main": ""}`: false, `{"main": "a.js"}`: true,
+		"no JSON": true} {
+		dir := t.TempDir()
+		if text != "" {
+			check.OK(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(text), 0o600))
+		}
+		if got := namesCode(dir); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
 	}
 }

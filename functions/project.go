@@ -275,7 +275,24 @@ func (p *project) noneIndexed() string {
 	if p.worker == nil {
 		return ""
 	}
+	if p.host.runtime == "node" && !namesCode(p.dir) {
+		return `, and package.json has no "main", such as "src/functions/*.js", which says where its code is`
+	}
 	return ", and its code registers none"
+}
+
+// namesCode reports whether the package.json of a folder names the files that register functions. The worker loads no
+// others, and reports a file that cannot be read itself.
+func namesCode(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	if err != nil {
+		return false
+	}
+	var names struct {
+		Main string `json:"main"`
+	}
+	// The worker has warned of one that is not JSON.
+	return json.Unmarshal(text, &names) != nil || names.Main != ""
 }
 
 // hostID names the app in the storage account. It stays the same for as long as the folder stays where it is.

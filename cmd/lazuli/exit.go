@@ -86,7 +86,7 @@ func explained(err error) string {
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
 		text += "; for a certificate of lazuli cert, set SSL_CERT_FILE to its ca.pem, such as SSL_CERT_FILE=certs/ca.pem"
 	}
-	return text + nameLength(err) + creation(err)
+	return text + nameLength(err) + creation(err) + noHierarchy(err)
 }
 
 // nameLength says which names are allowed, where the service only says that the length of one is not.
@@ -108,8 +108,17 @@ func creation(err error) string {
 	}
 	var r *azcore.ResponseError
 	if !errors.As(err, &r) || verbs[r.ErrorCode] == "" || r.RawResponse == nil ||
-		r.RawResponse.Request.Method == http.MethodGet {
+		r.RawResponse.Request.Method == http.MethodGet || r.RawResponse.Request.Method == http.MethodDelete {
 		return ""
 	}
 	return " To create it: lazuli " + verbs[r.ErrorCode]
+}
+
+// noHierarchy says what else there is for a verb that an account without a hierarchical namespace refuses.
+func noHierarchy(err error) string {
+	var r *azcore.ResponseError
+	if !errors.As(err, &r) || r.ErrorCode != "HierarchicalNamespaceNotEnabled" {
+		return ""
+	}
+	return ": mv, acl, chmod and chown need an account with a hierarchical namespace; in others, cp and rm move a blob"
 }

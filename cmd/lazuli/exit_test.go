@@ -12,7 +12,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -22,6 +25,29 @@ func TestErrorsArePrintable(t *testing.T) {
 	var out bytes.Buffer
 	if code := report(&out, errors.New("a\x1b[2Jb\nc")); code != exitFailure || out.String() != "lazuli: a\\x1b[2Jb\nc\n" {
 		t.Errorf("exit code %d, %q", code, out.String())
+	}
+}
+
+// An error of the service says what helps against it, and nothing else.
+func TestErrorsAreExplained(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		method, code string
+		says         string // "" is no advice
+	}{
+		{http.MethodPut, "ContainerNotFound", "To create it: lazuli blob create CONTAINER"},
+		{http.MethodGet, "ContainerNotFound", ""},
+		{http.MethodDelete, "ContainerNotFound", ""},
+		{http.MethodDelete, "QueueNotFound", ""},
+		{http.MethodHead, "HierarchicalNamespaceNotEnabled", "cp and rm move a blob"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), tc.method, "/x", nil)
+		err := &azcore.ResponseError{ErrorCode: tc.code, StatusCode: http.StatusNotFound,
+			RawResponse: &http.Response{Request: r, StatusCode: http.StatusNotFound, Body: http.NoBody}}
+		advice := strings.TrimPrefix(explained(err), sdkerr.Text(err))
+		if (advice == "") != (tc.says == "") || !strings.Contains(advice, tc.says) {
+			t.Errorf("%s, %s: %q, want %q", tc.method, tc.code, advice, tc.says)
+		}
 	}
 }
 

@@ -218,6 +218,7 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "host with port", args: []string{"--blobHost", "127.0.0.1:1"}, want: "--blob-host:"},
 		{name: "a service twice", args: []string{"--services", "blob,blob"}, want: "--services: blob is named twice"},
 		{name: "empty location", args: []string{"--location="}, want: "--location: the value is empty"},
+		{name: "empty configuration file", args: []string{"--config="}, want: "--config: the value is empty"},
 		{name: "durability", file: "durability: maybe\n",
 			want: `lazuli.yaml:1: durability: "maybe" is not one of sync, relaxed`},
 		{name: "unknown key", file: "# first\nblob-prot: 1\n", want: `lazuli.yaml:2: unknown option "blob-prot"`},

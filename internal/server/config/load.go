@@ -36,7 +36,11 @@ func Load(s Sources) (*Result, error) {
 	}
 	r.Notes = append(r.Notes, notes...)
 	var all []setting
-	if path := filePath(s); path != "" {
+	path, err := filePath(s)
+	if err != nil {
+		return nil, err
+	}
+	if path != "" {
 		if all, err = fileSettings(path); err != nil {
 			return nil, err
 		}
@@ -91,11 +95,15 @@ func (r *Result) checkServed(flags []setting) error {
 	return nil
 }
 
-// filePath is the configuration file that flags or environment name.
-func filePath(s Sources) string {
+// filePath is the configuration file that flags or environment name, "" for none. An empty flag is an error: without
+// its file the server would have the development account, whose key is public.
+func filePath(s Sources) (string, error) {
 	if s.Flags != nil {
 		if f := s.Flags.Lookup("config"); f != nil && f.Changed {
-			return f.Value.String()
+			if f.Value.String() == "" {
+				return "", errors.New("--config: the value is empty")
+			}
+			return f.Value.String(), nil
 		}
 	}
 	path := ""
@@ -105,7 +113,7 @@ func filePath(s Sources) string {
 			path = v
 		}
 	}
-	return path
+	return path, nil
 }
 
 // persistence refuses a data folder for a process that keeps nothing, unless the folder is a remoter source's idea: an

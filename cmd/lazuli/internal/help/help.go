@@ -1,6 +1,7 @@
 package help
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -151,12 +152,20 @@ func Finish(cmd *cobra.Command) {
 			}
 			return nil
 		}
-	case check != nil:
+	case check != nil || len(strings.Fields(cmd.Use)) > 1:
+		if check == nil {
+			check = cobra.ArbitraryArgs
+		}
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return console.Usagef("%s; usage: %s", wrongCount(cmd.Use, args), strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+			usage := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+			if word := emptyArgument(cmd.Use, args); word != "" {
+				return console.Usagef("the argument %s is empty; usage: %s", word, usage)
 			}
-			return nil
+			err := check(cmd, args)
+			if err == nil || errors.As(err, new(console.UsageError)) {
+				return err // The verb says itself which argument is wrong, and why.
+			}
+			return console.Usagef("%s; usage: %s", wrongCount(cmd.Use, args), usage)
 		}
 	}
 	for _, c := range cmd.Commands() {
@@ -167,7 +176,9 @@ func Finish(cmd *cobra.Command) {
 // wrongCount says which argument is missing, or how many there are too many. use is the verb's usage line, whose words
 // after the name are the arguments: those in brackets may be left out.
 func wrongCount(use string, args []string) string {
-	wanted := slices.DeleteFunc(strings.Fields(use)[1:], func(word string) bool { return strings.HasPrefix(word, "[") })
+	wanted := slices.DeleteFunc(strings.Fields(use)[1:], func(word string) bool {
+		return strings.HasPrefix(word, "[") || word == "..."
+	})
 	if len(args) < len(wanted) {
 		return "missing argument: " + wanted[len(args)]
 	}
@@ -175,6 +186,28 @@ func wrongCount(use string, args []string) string {
 		return fmt.Sprintf("%q is not expected", args[0])
 	}
 	return fmt.Sprintf("%d arguments were given", len(args))
+}
+
+// mayBeEmpty are the arguments of which "" is a value.
+var mayBeEmpty = []string{"BODY", "TEXT", "INPUT", "DATA", "PARTITION-KEY", "ROW-KEY"}
+
+// emptyArgument returns the word in the usage line of the first argument that is "" and may not be, or "". A script
+// whose variable is not set gives such a one: as a folder it would be the working directory.
+func emptyArgument(use string, args []string) string {
+	words := slices.DeleteFunc(strings.Fields(use)[1:], func(word string) bool { return strings.Trim(word, ".]") == "" })
+	for i, arg := range args {
+		if arg != "" || len(words) == 0 {
+			continue
+		}
+		word := strings.TrimPrefix(words[min(i, len(words)-1)], "[")
+		if strings.Count(word, "]") > strings.Count(word, "[") {
+			word = strings.TrimSuffix(word, "]")
+		}
+		if !slices.Contains(mayBeEmpty, word) && !strings.Contains(word, "PREFIX") {
+			return word
+		}
+	}
+	return ""
 }
 
 // unknownVerb is the error for a word that is no verb of cmd.
