@@ -74,16 +74,23 @@ func TestChaos(t *testing.T) {
 // The short form of `lazuli-lab chaos --tier`.
 func TestChaosTier(t *testing.T) {
 	t.Parallel()
-	c := chaosConfig(t)
-	c.Rounds, c.FsckEvery, c.Tier = 3, 2, true
-	report, err := chaos.Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
+	for try := range 4 {
+		c := chaosConfig(t)
+		c.Rounds, c.FsckEvery, c.Tier = 3*(try+1), 2, true
+		report, err := chaos.Run(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = report.WriteText(t.Output())
+		if !report.OK() || report.Tier == nil || report.Tier.Unneeded > 0 {
+			t.Fatalf("the server broke a promise, or had no tier: %+v", report)
+		}
+		if report.Tier.Objects > 0 {
+			return
+		}
+		// A busy machine writes too little in these rounds for an object.
 	}
-	_ = report.WriteText(t.Output())
-	if !report.OK() || report.Tier == nil || report.Tier.Objects == 0 || report.Tier.Unneeded > 0 {
-		t.Errorf("the server broke a promise, or had no tier: %+v", report)
-	}
+	t.Error("the object store has got nothing")
 }
 
 // The short form of `lazuli-lab chaos --nodes 3`.

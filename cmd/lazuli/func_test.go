@@ -112,7 +112,9 @@ func TestFuncStartRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stderr testlog.Buffer
-			m := Main{Args: append([]string{"func", "start"}, c.args...), Stdout: io.Discard, Stderr: &stderr}
+			// Any free port: some of them listen before they look further.
+			args := append([]string{"func", "start", "--port", "0"}, c.args...)
+			m := Main{Args: args, Stdout: io.Discard, Stderr: &stderr}
 			if code := m.Run(t.Context()); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
 				t.Errorf("exit code %d: %s", code, &stderr)
 			}
