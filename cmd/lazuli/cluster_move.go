@@ -13,7 +13,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
-	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
@@ -141,9 +140,6 @@ func doMoves(cmd *cobra.Command, ask target.AdminCaller, dry bool,
 	l, err := target.AskAdmin[peering.Layout](cmd, ask, "/move", "the table of shards")
 	if err != nil {
 		return err
-	}
-	if l.Hosts == nil {
-		return cluster.ErrNotSpread
 	}
 	list, err := plan(l.Hosts)
 	if err != nil {

@@ -283,8 +283,8 @@ func (s *Front) MoveShard(context.Context, int, string, string) (*peering.Move, 
 // CancelMove fails with [ErrFront].
 func (s *Front) CancelMove(context.Context) (*peering.Move, error) { return nil, ErrFront }
 
-// Layout is empty: a front-end asks the nodes which of them have a shard.
-func (s *Front) Layout() peering.Layout { return peering.Layout{} }
+// Layout fails with [ErrFront]: a front-end asks the nodes which of them have a shard.
+func (s *Front) Layout() (peering.Layout, error) { return peering.Layout{}, ErrFront }
 
 // ClusterStatus returns the state of the cluster as a node with data sees it.
 func (s *Front) ClusterStatus(ctx context.Context) (*cluster.Status, error) {

@@ -98,6 +98,9 @@ func (x frontTest) testStatus(t *testing.T) {
 			t.Log(text)
 		}
 	}
+	if _, err := x.front.Layout(); err != ErrFront { //nolint:errorlint // itself
+		t.Errorf("the layout at a front-end: %v", err)
+	}
 	if _, err := x.front.Moment(t.Context()); err != ErrFront { //nolint:errorlint // itself
 		t.Errorf("a backup of a front-end: %v", err)
 	}

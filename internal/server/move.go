@@ -366,10 +366,18 @@ func (s *Server) CancelMove(ctx context.Context) (*peering.Move, error) {
 	return open.node.CancelMove(ctx)
 }
 
-// Layout returns which nodes have a shard, and the move under way, as this node knows it.
-func (s *Server) Layout() peering.Layout {
-	if open := s.services.Load(); open != nil {
-		return open.node.Layout()
+// Layout returns which nodes have a shard, and the move under way, as this node knows it. Errors:
+// [cluster.ErrNotClustered]; [cluster.ErrNotSpread] if all nodes have all shards.
+func (s *Server) Layout() (l peering.Layout, err error) {
+	open := s.services.Load()
+	switch {
+	case open == nil:
+		return l, errNotOpen
+	case open.node == nil:
+		return l, cluster.ErrNotClustered
 	}
-	return peering.Layout{}
+	if l = open.node.Layout(); l.Hosts == nil {
+		return l, cluster.ErrNotSpread
+	}
+	return l, nil
 }

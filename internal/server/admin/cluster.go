@@ -25,7 +25,7 @@ type Cluster interface {
 	UpgradeCluster(ctx context.Context, finish bool) (*cluster.Upgrade, error)
 	MoveShard(ctx context.Context, shard int, from, to string) (*peering.Move, error)
 	CancelMove(ctx context.Context) (*peering.Move, error)
-	Layout() peering.Layout
+	Layout() (peering.Layout, error)
 }
 
 // clusterHandler serves /admin/cluster.
@@ -111,13 +111,20 @@ func (h clusterHandler) upgrade(finish bool) func(echo.Context, Cluster) error {
 
 // layout is GET /admin/cluster/move.
 func (h clusterHandler) layout(c echo.Context, cluster Cluster) error {
-	return writeJSON(c, http.StatusOK, cluster.Layout())
+	layout, err := cluster.Layout()
+	if err != nil {
+		return failCluster(c, err)
+	}
+	return writeJSON(c, http.StatusOK, layout)
 }
+
+// maxStep bounds the body that names a shard and two nodes, in bytes.
+const maxStep = 4 << 10
 
 // move is POST /admin/cluster/move, with a shardmap.Step.
 func (h clusterHandler) move(c echo.Context, cluster Cluster) error {
 	var r shardmap.Step
-	if err := json.NewDecoder(c.Request().Body).Decode(&r); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxStep)).Decode(&r); err != nil {
 		return answerState(c, http.StatusBadRequest, "the body does not parse: "+err.Error())
 	}
 	move, err := cluster.MoveShard(c.Request().Context(), r.Shard, r.From, r.To)

@@ -51,7 +51,7 @@ func (f *fakeCluster) CancelMove(context.Context) (*peering.Move, error) {
 	return nil, cluster.ErrNoMove
 }
 
-func (*fakeCluster) Layout() peering.Layout { return peering.Layout{} }
+func (*fakeCluster) Layout() (peering.Layout, error) { return peering.Layout{}, nil }
 
 // Other machines may see the state of a cluster, and not change it.
 func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
