@@ -212,10 +212,11 @@ func (c *spreadNodes) testSpreadCopy(t *testing.T) {
 }
 
 func (c *spreadNodes) testSpreadStatus(t *testing.T) {
-	status := check.Must(c.nodes[1].ClusterStatus(t.Context()))(t)
-	if lacks := Incomplete(status); lacks != "" {
-		t.Errorf("the cluster is not complete: %s", lacks)
-	}
+	var status *cluster.Status
+	check.Eventually(t, func() bool {
+		status = check.Must(c.nodes[1].ClusterStatus(t.Context()))(t)
+		return Incomplete(status) == ""
+	}, "the cluster is complete")
 	for n, s := range ShardStatuses(status) {
 		names := c.hosts().Shards[n]
 		if s.Nodes != strings.Join(names, ", ") || s.Missing != "" {

@@ -43,7 +43,16 @@ func (c *shardNodes) of(node int, account string) *tenant {
 func (c *shardNodes) complete(nodes ...int) {
 	c.t.Helper()
 	for _, i := range nodes {
-		check.Eventually(c.t, func() bool { return c.nodes[i].Complete(c.t.Context()) == nil }, "node %d is complete", i)
+		var lacks error
+		defer func() {
+			if lacks != nil { // the test ends here, and says what was waited for alone
+				c.t.Logf("node %d: %v", i, lacks)
+			}
+		}()
+		check.Eventually(c.t, func() bool {
+			lacks = c.nodes[i].Complete(c.t.Context())
+			return lacks == nil
+		}, "node %d is complete", i)
 	}
 }
 
