@@ -77,7 +77,7 @@ func (m *Mirror) keepUp() {
 				failed = fmt.Errorf("from node %s: %w", p.name, err)
 			}
 		}
-		if failed == nil && m.groupNow() != nil {
+		if failed == nil {
 			m.voidGone(gone)
 		}
 		if err := m.extents.SyncAllPuts(); err != nil {
@@ -212,8 +212,10 @@ func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (comp
 	}
 }
 
-// voidGone notes the ranges of extents of nodes that are gone in which no other node has anything: what a node has
-// begun to write before it left, and no node has. It would stay missing. A node that does not answer may have it.
+// voidGone notes the ranges of extents of nodes that are gone in which no other node has anything: gaps that the writer
+// alone knew, as it begins behind one when it starts again, and what it had begun to write when it left. They would
+// stay missing, and no copy would ever be complete. A node that does not answer may have something there. Nothing that
+// has a reference is given up: a read of such a range asks the other nodes, and fails, as before.
 func (m *Mirror) voidGone(sizes map[uint64]int64) {
 	peers := m.active()
 	for _, id := range slices.Sorted(maps.Keys(sizes)) {

@@ -27,6 +27,8 @@ type hosting struct {
 	c     *natscluster.Cluster
 	dirs  map[string]string
 	nodes map[string]*Node
+	// replaced is a node that was removed, and has joined with a new folder; "" for none.
+	replaced string
 }
 
 var hostNames = []string{"a", "b", "c"}
@@ -42,6 +44,22 @@ func newHosting(t *testing.T) *hosting {
 	return h
 }
 
+// folder is the name of a node's folder in the cluster.
+func (h *hosting) folder(name string) string {
+	if name == h.replaced {
+		return name + ".2"
+	}
+	return name + ".1"
+}
+
+// folders are those of all nodes.
+func (h *hosting) folders() (names []string) {
+	for _, name := range []string{"a", "b", "c", "d"} {
+		names = append(names, h.folder(name))
+	}
+	return names
+}
+
 // try opens a node that copies content by itself only if every is positive.
 func (h *hosting) try(name string, every time.Duration) error {
 	if h.dirs[name] == "" {
@@ -52,9 +70,9 @@ func (h *hosting) try(name string, every time.Duration) error {
 		replog.Config{Conn: h.c.Conn(h.t, 0), Name: "blobs", Timeout: time.Minute, Log: quiet}))(h.t)
 	scopes := check.Must(encryption.OpenScopes("", func(string) []string { return nil }))(h.t)
 	n, err := Open(Config{Path: filepath.Join(h.dirs[name], "blobs.db"), Extents: filepath.Join(h.dirs[name], "extents"),
-		Scopes: scopes, Cluster: &Cluster{Log: log, Node: name + ".1", Spread: true, Mirror: mirror.Config{
-			Connect: func() (*nats.Conn, error) { return nats.Connect(h.c.URL()) }, Node: name, Nodes: hostNames,
-			CatchUpEvery: every, Timeout: 10 * time.Second, Log: quiet}}})
+		Scopes: scopes, Cluster: &Cluster{Log: log, Node: h.folder(name), Members: h.folders, Spread: true,
+			Mirror: mirror.Config{Connect: func() (*nats.Conn, error) { return nats.Connect(h.c.URL()) }, Node: name,
+				Nodes: hostNames, CatchUpEvery: every, Timeout: 10 * time.Second, Log: quiet}}})
 	if err == nil {
 		h.nodes[name] = n
 	}
@@ -221,6 +239,38 @@ func TestHolesOfANodeThatHasLeft(t *testing.T) {
 		check.OK(t, h.try(name, 20*time.Millisecond))
 	}
 	for _, name := range []string{"b", "c", "d"} {
+		check.Eventually(t, func() bool {
+			missing, known := h.nodes[name].Behind()
+			return known && missing == 0
+		}, "%s lacks nothing", name)
+		if !h.has(name, list) {
+			t.Errorf("%s lacks what comes after the hole", name)
+		}
+	}
+}
+
+// A node is removed, and joins with a new folder. What its old one alone had does not stay missing at the others.
+func TestHolesOfARemovedNode(t *testing.T) {
+	t.Parallel()
+	h := newHosting(t)
+	h.refers("a")
+	h.close("b", "c")
+	w := h.nodes["a"].Extents.NewWriter(100_000)
+	check.Must(w.Write(bytes.Repeat([]byte("nowhere"), 10_000)))(t)
+	if _, err := w.Commit(); !errors.Is(err, extent.ErrUnavailable) {
+		t.Fatalf("content without other nodes: %v", err)
+	}
+	w.Close()
+	h.open("b", "c")
+	w, list := h.hold("a")
+	w.Close()
+	h.close("a", "b", "c")
+	h.replaced = "a"
+	delete(h.dirs, "a")
+	for _, name := range hostNames {
+		check.OK(t, h.try(name, 20*time.Millisecond))
+	}
+	for _, name := range hostNames {
 		check.Eventually(t, func() bool {
 			missing, known := h.nodes[name].Behind()
 			return known && missing == 0
