@@ -162,7 +162,7 @@ type writing struct {
 	longest      waiting     // of the client that has waited most for an answer
 }
 
-// waiting is what a call of an SDK has waited for: its attempts, and the pauses between them, which the SDK makes.
+// waiting splits the time of a call of an SDK: its attempts, and the pauses that the SDK makes between them.
 type waiting struct {
 	took, attempts time.Duration
 	text           string // the attempts, one after the other

@@ -221,7 +221,7 @@ func (w *pathWriter) item(item *listing.Item) {
 	w.b = append(out, p.end...)
 }
 
-// pathParts is what the items of blobs of one form have in common.
+// pathParts holds the text that items of one form share.
 type pathParts struct {
 	form uint32
 	// begin ends before the number of the length, if that is shown. created says whether the time of the creation is.

@@ -57,7 +57,7 @@ type Identity struct {
 	Format int `json:"format,omitempty"`
 	// Hosts says which nodes have a shard. It is nil where all nodes have all of them.
 	Hosts *shardmap.Hosts `json:"hosts,omitempty"`
-	// Layout is what has become of Hosts since the cluster began, see [Layout]; nil before the first move.
+	// Layout holds the table of hosts as moves have changed it, see [Layout]; nil before the first move.
 	Layout *Layout `json:"layout,omitempty"`
 	// Arriving is the number of the move for which this node has begun a folder of a shard; 0 for none.
 	Arriving uint64 `json:"arriving,omitempty"`

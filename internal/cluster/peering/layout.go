@@ -8,7 +8,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
-// Step is what is done next in a [Move].
+// Step names the next thing to do in a [Move].
 type Step string
 
 // The steps of a move, in their order. Until StepStreams it can be cancelled, which leads to StepCancel and StepClean.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Report is what a run has measured.
+// Report holds the measurements of a run.
 type Report struct {
 	// Clusters are the clusters with clients at all nodes, in the order of their turns.
 	Clusters []Result

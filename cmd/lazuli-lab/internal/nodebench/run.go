@@ -27,9 +27,9 @@ type Config struct {
 	Clients int
 	// Forwarding also measures what it costs that an insert is passed on.
 	Forwarding bool
-	// Share is what each node may use of a processor; 0 is no limit.
+	// Share is the limit of each node, as a share of a processor; 0 is no limit.
 	Share float64
-	// Sync is what a sync takes on the disk of a node; 0 is the disk of the folder as it is.
+	// Sync is the time of a sync on the disk of a node; with 0 the folder stays on its disk.
 	Sync time.Duration
 	// Folder has the folders of the nodes; "" is the system's temporary directory.
 	Folder string
@@ -46,7 +46,7 @@ func (c *Config) say(format string, args ...any) {
 	}
 }
 
-// turn is what was measured in one turn of a cluster.
+// turn holds the measurements of one turn of a cluster.
 type turn struct {
 	took    time.Duration
 	times   bench.Histogram // of the inserts
