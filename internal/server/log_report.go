@@ -38,7 +38,7 @@ type replicated interface {
 	Snapshot(context.Context) error
 }
 
-// logReport is what a log says itself.
+// logReport returns the report of a log, without its home and its size.
 func logReport(svc replicated) LogReport {
 	r, _ := svc.Replication()
 	l := LogReport{Applied: r.Applied, Lag: r.Lag, CatchingUp: r.CatchingUp, Appends: r.Appends, Conflicts: r.Conflicts,

@@ -278,7 +278,7 @@ func TestMovesThatStop(t *testing.T) {
 	c.testPlaces(t)
 }
 
-// layoutOf is what a node knows of the layout, empty while it is not open.
+// layoutOf returns the layout that a node knows, an empty one while it is not open.
 func layoutOf(s *Server) peering.Layout {
 	l, _ := s.Layout()
 	return l
