@@ -90,3 +90,24 @@ func TestInterrupted(t *testing.T) {
 		t.Error("blob get left a file")
 	}
 }
+
+// A schedule that can't be is a mistake of the command line, which needs no server to be seen.
+func TestWrongScheduleIsAUsageError(t *testing.T) {
+	t.Parallel()
+	closed := "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=a2V5;" +
+		"TableEndpoint=http://127.0.0.1:1/devstoreaccount1"
+	for _, args := range [][]string{
+		{"nightly", "0 0 25 * * *", "--queue", "work"},
+		{"nightly", "00:01:00", "--queue", "Work"},
+		{"night ly", "00:01:00", "--queue", "work"},
+		{"nightly", "00:01:00", "--queue", "work", "--time-zone", "Nowhere"},
+		{"nightly", "00:01:00", "--queue", "work", "--catch-up", "some"},
+	} {
+		var errs bytes.Buffer
+		m := &Main{Args: append([]string{"schedule", "create", "--connection-string", closed}, args...),
+			Stdout: &bytes.Buffer{}, Stderr: &errs}
+		if code := m.Run(t.Context()); code != exitUsage {
+			t.Errorf("schedule create %q: exit code %d, %s", args, code, errs.String())
+		}
+	}
+}

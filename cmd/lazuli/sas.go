@@ -281,5 +281,10 @@ func sasTime(flag, text string, now time.Time) (string, error) {
 		return "", console.Usagef("%s %q is neither a UTC time like 2030-01-31T12:00:00Z nor a duration like 8h or 7d",
 			flag, text)
 	}
+	// A start before now allows for clocks that differ. An expiry before now is a slip of the pen: who wants a token
+	// that has expired, for a test, gives a time.
+	if flag == "--expiry" && d <= 0 {
+		return "", console.Usagef("--expiry %s: the token would have expired already", text)
+	}
 	return now.Add(d).UTC().Format("2006-01-02T15:04:05Z"), nil
 }

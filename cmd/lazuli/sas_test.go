@@ -43,6 +43,8 @@ func TestSASFromAConnectionString(t *testing.T) {
 	}
 	want("http://127.0.0.1:10000/devstoreaccount1/photos?", "container", "photos", "--permissions", "r")
 	want("https://127.0.0.1:10000/devstoreaccount1/photos?", "container", "photos", "--permissions", "r", "--https-only")
+	refused("expired already", "container", "photos", "--permissions", "r", "--expiry", "-1h")
+	refused("expired already", "container", "photos", "--permissions", "r", "--expiry", "0s")
 	refused("key of account shop", "container", "photos", "--permissions", "r", "--account", "shop")
 
 	t.Setenv("AzureWebJobsStorage", shop)

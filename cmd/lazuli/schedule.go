@@ -12,6 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
+	"github.com/lazuli-storage/lazuli/internal/sdk/schedulerow"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -99,6 +100,9 @@ If the body is a JSON object, each message also has the members "schedule" and "
 		if err := create(cmd.Context(), s); err != nil {
 			if errors.Is(err, workers.ErrScheduleExists) {
 				return fmt.Errorf("%w; --replace changes it", err)
+			}
+			if errors.As(err, new(*schedulerow.InvalidError)) {
+				return console.Usage(err)
 			}
 			return err
 		}

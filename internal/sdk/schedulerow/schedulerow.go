@@ -107,10 +107,21 @@ func (r *Row) Complete() error {
 		r.MaxCatchUp = 100
 	}
 	if err := r.check(); err != nil {
-		return fmt.Errorf("schedule %q: %w", r.Name, err)
+		return &InvalidError{Name: r.Name, Err: err}
 	}
 	return nil
 }
+
+// InvalidError means that what a schedule states is wrong, such as its expression. Nothing was sent.
+type InvalidError struct {
+	Name string
+	Err  error
+}
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("schedule %q: %v", e.Name, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *InvalidError) Unwrap() error { return e.Err }
 
 func (r *Row) check() error {
 	if !names().MatchString(r.Name) {
