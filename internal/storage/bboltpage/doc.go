@@ -1,5 +1,6 @@
 // Package bboltpage reads the pages of a bbolt file without bbolt: keys and values through the mapping or by system
-// calls, with every bound checked, and the structure that connects the pages.
+// calls, with every bound checked, and the structure that connects the pages. A [Writer] has bbolt write pages that
+// follow each other together.
 //
 // # Why
 //
@@ -13,7 +14,8 @@
 // The package supports version 2 of the file format ([Version]), which bbolt has used since its first release. It was
 // compared with go.etcd.io/bbolt v1.5.0 ([KnownRelease]). [ReadMeta] refuses any other version. The tests compare this
 // package with bbolt's own cursor on files of every shape. They fail if go.mod names another version of bbolt: to
-// upgrade bbolt, run them, compare the format, and change the constant.
+// upgrade bbolt, run them, compare the format, and change the constant. [NewWriter] looks for an unexported field of
+// bbolt's DB; a test fails if a release does not have it, with which bbolt would write each page alone as before.
 //
 // Besides the format, the package relies on these properties of the files that bbolt writes. The tests check them as
 // well:

@@ -300,7 +300,7 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 	}
 	// Commit reads each page once more, and ends the transaction.
 	db.trim.add(chunkPages*touchSeek, tx)
-	return tx.Commit()
+	return db.writer.Commit(tx)
 }
 
 // checkFailure decides whether the store may continue after a commit has failed with err.

@@ -20,6 +20,7 @@ import (
 // DB is one open file. Its methods are safe for concurrent use.
 type DB struct {
 	bolt     *bolt.DB
+	writer   *bboltpage.Writer // used by the checkpoint
 	buckets  []Bucket
 	path     string
 	readOnly bool
