@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -28,7 +27,7 @@ const (
 	// chunkPages is the approximate number of pages from which a transaction of bbolt ends: of those that its keys belong
 	// in, and of those that its values fill. bbolt holds their old and new content in memory until it commits. chunkKeys
 	// is the maximum number of keys.
-	chunkPages = 640
+	chunkPages = 1280
 	chunkKeys  = 8192
 
 	// trimTimeout is the time limit for cutting the log of a store with Options.Private.
@@ -158,52 +157,78 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 		if err := r.log.Sync(); err != nil {
 			return err
 		}
-		// Before the first chunk, the file says up to where it may have writes. An interrupted checkpoint leaves some of
-		// them; the next Open then applies the log from r.from again, and refuses a log that ends before m.position.
-		if err := db.transact(func(tx *bolt.Tx) error { return db.putReplica(tx, r.from, m.position) }); err != nil {
+	}
+	for next, ended := m.first(0), false; !ended; {
+		err := db.transact(func(tx *bolt.Tx) (err error) {
+			if next, err = db.commitChunk(tx, m, next); err != nil {
+				return err
+			}
+			if ended = next.entry == nil; ended {
+				return db.putEnd(tx, m, gen, closed)
+			}
+			if r := db.replica; r != nil {
+				// The file says up to where it may have writes. An interrupted checkpoint leaves some of them; the next
+				// Open then applies the log from r.from again, and refuses a log that ends before m.position.
+				return db.putReplica(tx, r.from, m.position)
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
-	for i := range m.lists {
-		// A transaction a chunk bounds the memory that bbolt needs. The progress stays as it was until all chunks are
-		// written.
-		list := &m.lists[i]
-		for e := list.seek(nil, math.MaxUint64); e != nil; {
-			err := db.transact(func(tx *bolt.Tx) (err error) {
-				e, err = db.commitChunk(tx, i, e)
-				return err
-			})
-			if err != nil {
-				return err
-			}
+	r := db.replica
+	if r == nil {
+		return nil
+	}
+	r.from = m.position
+	if !closed && r.trim > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), trimTimeout)
+		defer cancel()
+		// After the commit: the file no longer needs what is cut. A failure only leaves the log long.
+		if err := r.log.Trim(ctx, r.from, r.trim); err != nil {
+			r.log.Logger().Debug("cannot remove old messages of the log; trying again later", "err", err)
 		}
 	}
-	if r := db.replica; r != nil {
-		err := db.transact(func(tx *bolt.Tx) error {
-			// A view that other nodes can make again always counts as closed: there are no log files and no mark of its own
-			// that an Open could lack. The only view of a log needs its mark until it is closed.
-			return errors.Join(putProgress(tx, gen, m.newest, closed || !r.private || db.ephemeral),
-				db.putReplica(tx, m.position, m.position))
-		})
-		if err == nil {
-			r.from = m.position
-		}
-		if err == nil && !closed && r.trim > 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), trimTimeout)
-			defer cancel()
-			// After the commit: the file no longer needs what is cut. A failure only leaves the log long.
-			if err := r.log.Trim(ctx, r.from, r.trim); err != nil {
-				r.log.Logger().Debug("cannot remove old messages of the log; trying again later", "err", err)
-			}
-		}
-		return err
-	}
-	return db.transact(func(tx *bolt.Tx) error { return putProgress(tx, gen, m.newest, closed) })
+	return nil
 }
 
-// commitChunk writes the entries of a bucket from e on, and returns the first entry that it did not write.
-func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
-	keys, absent, err := db.checkLeaves(tx, bucket, e)
+// putEnd records that the file has all of a memtable. It belongs in the transaction of the last chunk, since each
+// transaction costs two syncs.
+func (db *DB) putEnd(tx *bolt.Tx, m *memtable, gen uint64, closed bool) error {
+	r := db.replica
+	if r == nil {
+		return putProgress(tx, gen, m.newest, closed)
+	}
+	// A view that other nodes can make again always counts as closed: there are no log files and no mark of its own that
+	// an Open could lack. The only view of a log needs its mark until it is closed.
+	return errors.Join(putProgress(tx, gen, m.newest, closed || !r.private || db.ephemeral),
+		db.putReplica(tx, m.position, m.position))
+}
+
+// room is what a chunk may still have.
+type room struct{ keys, pages int }
+
+// commitChunk writes the entries from a spot on, of one bucket or several, until they fill a chunk. It returns the
+// first entry that it did not write. A transaction a chunk bounds the memory that bbolt needs.
+func (db *DB) commitChunk(tx *bolt.Tx, m *memtable, from spot) (spot, error) {
+	room := room{db.chunkKeys, chunkPages}
+	for from.entry != nil && room.keys > 0 && room.pages > 0 {
+		e, err := db.commitBucket(tx, from.bucket, from.entry, &room)
+		if err != nil {
+			return from, err
+		}
+		if from.entry = e; e == nil {
+			from = m.first(from.bucket + 1)
+		}
+	}
+	return from, nil
+}
+
+// commitBucket writes the entries of a bucket from e on, as many as there is room for, and returns the first entry that
+// it did not write.
+func (db *DB) commitBucket(tx *bolt.Tx, bucket int, e *entry, room *room) (*entry, error) {
+	keys, absent, err := db.checkLeaves(tx, bucket, e, room)
 	if err != nil {
 		return e, err
 	}
@@ -225,18 +250,20 @@ func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 	return e, err
 }
 
-// checkLeaves determines the chunk that begins with e, and verifies the leaves that it changes. Otherwise bbolt would
-// write a damaged leaf again without the lost entries, and the loss could not be detected any more. It returns the
-// number of keys of the chunk, and which of them are not in the file.
-func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) (keys int, absent bitset, err error) {
+// checkLeaves determines which entries from e on there is room for, and verifies the leaves that they change. Otherwise
+// bbolt would write a damaged leaf again without the lost entries, and the loss could not be detected any more. It
+// returns the number of these entries, and which of their keys are not in the file.
+func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry, room *room) (keys int, absent bitset, err error) {
 	s := db.pages.Snapshot(tx, bboltpage.SnapshotOptions{})
 	defer s.Release()
 	t, ok, err := s.Bucket([]byte(db.buckets[bucket]), nil)
 	if err != nil || !ok {
-		return db.chunkKeys, nil, err
+		keys, room.keys = room.keys, 0
+		return keys, nil, err
 	}
 	size, pageSize := 0, tx.DB().Info().PageSize
-	for ; e != nil && keys < db.chunkKeys && s.Leaves()+size/pageSize < chunkPages; keys++ {
+	pages := func() int { return s.Leaves() + size/pageSize }
+	for ; e != nil && keys < room.keys && pages() < room.pages; keys++ {
 		exists, err := s.CheckLeaf(t, e.Key, e.Deleted(), db.verifiers[bucket])
 		if err != nil {
 			return 0, nil, asDamage(db.path, err)
@@ -247,6 +274,7 @@ func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) (keys int, absent b
 		size += len(e.Key) + len(e.Value)
 		e = e.following()
 	}
+	room.keys, room.pages = room.keys-keys, room.pages-pages()
 	return keys, absent, nil
 }
 

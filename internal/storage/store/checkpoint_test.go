@@ -8,7 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// A transaction of a checkpoint has as many keys as belong in, or fill, a limited number of pages.
+// A transaction of a checkpoint has as many keys as belong in, or fill, a limited number of pages, and the last one the
+// progress of the file, too.
 func TestCheckpointsAreSplitByPages(t *testing.T) {
 	t.Parallel()
 	db := open(t, Options{Relaxed: true})
@@ -20,13 +21,16 @@ func TestCheckpointsAreSplitByPages(t *testing.T) {
 		check.OK(t, db.Update(func(tx *Tx) error {
 			for i := range keys {
 				tx.Put("a", []byte(key(i)), []byte(value))
+				if i < 10 {
+					tx.Put("b", []byte(key(i)), nil) // in the same transaction as the last of the others
+				}
 			}
 			return nil
 		}))
 		transactions = 0
 		check.OK(t, db.freeze())
 		check.OK(t, db.awaitCheckpoint())
-		return transactions - 1 // the last one has only the progress
+		return transactions
 	}
 	key := func(i int) string { return fmt.Sprintf("%06d", i) }
 	for _, tc := range []struct {
@@ -36,12 +40,12 @@ func TestCheckpointsAreSplitByPages(t *testing.T) {
 		value string
 		want  func(n int) bool
 	}{
-		{"values that fill 1,500 pages", 6000, key, strings.Repeat("x", 1024), func(n int) bool { return n == 3 }},
-		{"one key in each leaf", 1500, func(i int) string { return key(4*i) + " " }, "",
+		{"values that fill 3,000 pages", 12_000, key, strings.Repeat("x", 1024), func(n int) bool { return n == 3 }},
+		{"one key in each leaf", 3000, func(i int) string { return key(4*i) + " " }, "",
 			func(n int) bool { return n >= 2 && n <= 4 }},
 		{"small keys in few leaves", 3000, func(i int) string { return key(0) + key(i) }, "",
 			func(n int) bool { return n == 1 }},
-		{"too many small keys", 2 * chunkKeys, func(i int) string { return key(1) + key(i) }, "",
+		{"too many small keys", 2*chunkKeys - 10, func(i int) string { return key(1) + key(i) }, "",
 			func(n int) bool { return n == 2 }},
 	} {
 		if n := checkpoint(tc.keys, tc.key, tc.value); !tc.want(n) {

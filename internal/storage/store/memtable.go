@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 
@@ -197,4 +198,20 @@ func (m *memtable) get(bucket int, key []byte, snapshot uint64) *entry {
 		return e
 	}
 	return nil
+}
+
+// spot is an entry of a memtable, in the bucket with that index. Past the last entry it is nil.
+type spot struct {
+	bucket int
+	entry  *entry
+}
+
+// first returns the first entry in that bucket or a later one.
+func (m *memtable) first(bucket int) spot {
+	for ; bucket < len(m.lists); bucket++ {
+		if e := m.lists[bucket].seek(nil, math.MaxUint64); e != nil {
+			return spot{bucket, e}
+		}
+	}
+	return spot{}
 }
