@@ -3,6 +3,7 @@ package extent
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -17,21 +18,36 @@ var bufferPools [len(bufferSizes)]sync.Pool
 type buffer struct {
 	bytes []byte
 	class int
-	large bool // it is one of maxLarge
+	large []byte // if it is one of maxLarge, the large page that bytes are in
 }
 
 // A direct write from a large page has one piece of memory for the disk, where one from small pages has 256, which lie
 // anywhere: 64 MiB took 3.1 ms of processor time instead of 7.7. So some of the largest buffers are in large pages of
-// their own, which the process keeps once it has used them.
+// their own. The process keeps these, and gives their memory back when none was freed for a while.
 const (
 	maxLarge  = 8
 	largePage = 2 << 20
+	largeWait = 10 * time.Second
 )
 
 var (
 	large     = make(chan *buffer, maxLarge) // those that are free
 	largeMade atomic.Int32
+	largeIdle = time.AfterFunc(largeWait, discardLarge) // each large buffer that is freed starts it again
 )
+
+// discardLarge gives the memory of the free large buffers back to the system. They have zeros at their next use.
+func discardLarge() {
+	for range len(large) {
+		select {
+		case b := <-large:
+			discardMemory(b.large)
+			large <- b
+		default: // the others were taken meanwhile
+			return
+		}
+	}
+}
 
 // newLarge returns a buffer in a large page, nil if all are in use or the system has none.
 func newLarge() *buffer {
@@ -50,7 +66,7 @@ func newLarge() *buffer {
 	p := aligned(m, largePage)[:largePage]
 	adviseLarge(p)
 	n := recordHeaderSize + MaxRecord + maxFiller
-	return &buffer{bytes: p[:n:n], class: len(bufferSizes) - 1, large: true}
+	return &buffer{bytes: p[:n:n], class: len(bufferSizes) - 1, large: p}
 }
 
 // aligned returns p from the first address on that is a multiple of n, a power of two.
@@ -84,8 +100,9 @@ func (b *buffer) capacity() int   { return bufferSizes[b.class] }
 func (b *buffer) payload() []byte { return b.bytes[recordHeaderSize : recordHeaderSize+b.capacity()] }
 
 func (b *buffer) free() {
-	if b.large {
+	if b.large != nil {
 		large <- b // as long as there are buffers in large pages
+		largeIdle.Reset(largeWait)
 		return
 	}
 	bufferPools[b.class].Put(b)

@@ -44,6 +44,10 @@ func mapMemory(n int) (p []byte, ok bool) {
 // adviseLarge asks for large pages. It is a hint, so its error is ignored.
 func adviseLarge(p []byte) { _ = unix.Madvise(p, unix.MADV_HUGEPAGE) }
 
+// discardMemory gives memory of mapMemory back to the system: it is zero at its next use. It is a hint, so its error is
+// ignored.
+func discardMemory(p []byte) { _ = unix.Madvise(p, unix.MADV_DONTNEED) }
+
 // cannotRead reports whether a write failed because the memory that it was given is a mapping that cannot be read.
 func cannotRead(err error) bool { return errors.Is(err, unix.EFAULT) }
 

@@ -22,6 +22,8 @@ func mapMemory(int) (p []byte, ok bool) { return nil, false }
 
 func adviseLarge([]byte) {}
 
+func discardMemory([]byte) {}
+
 func cannotRead(error) bool { return false }
 
 const canReopen = false
