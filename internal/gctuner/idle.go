@@ -7,7 +7,8 @@ import (
 )
 
 // Memory that a burst of work has left free is returned to the system when the process is idle. By itself the runtime
-// keeps the memory that the heap may grow by, which after a burst is a third of it.
+// keeps the memory that the heap may grow by, which after a burst is a third of it. So are the pages of files that are
+// only read: the program's own, and those of mapped databases.
 const (
 	// idlePause is the time between two samples.
 	idlePause = 5 * time.Second
@@ -29,24 +30,29 @@ type usage struct {
 
 // idler decides when memory is returned.
 type idler struct {
-	last uint64 // allocated at the last sample
-	idle int    // consecutive samples that found the process idle
+	last     uint64 // allocated at the last sample
+	idle     int    // consecutive samples that found the process idle
+	released bool   // pages of files were, since the process is idle
 }
 
-// sample reports whether it is time to return memory.
-func (i *idler) sample(u usage) bool {
+// sample reports whether it is time to return free memory of the runtime, and pages of files.
+func (i *idler) sample(u usage) (free, files bool) {
 	idle := u.allocated-i.last < idleBytes
 	i.last = u.allocated
 	if !idle {
-		i.idle = 0
-		return false
+		i.idle, i.released = 0, false
+		return false, false
 	}
 	i.idle++
+	// Once, since what is used by then is used again.
+	if files = i.idle >= idleSamples && !i.released; files {
+		i.released = true
+	}
 	gain := u.free
 	if u.objects > u.live {
 		gain += u.objects - u.live
 	}
-	return i.idle >= idleSamples && gain >= max(worthBytes, u.live/8)
+	return i.idle >= idleSamples && gain >= max(worthBytes, u.live/8), files
 }
 
 // watchIdle samples until done is closed.
@@ -63,11 +69,15 @@ func watchIdle(done <-chan struct{}) {
 		case <-ticker.C:
 		}
 		metrics.Read(sample)
-		if i.sample(usage{allocated: sample[0].Value.Uint64(), live: sample[1].Value.Uint64(),
+		free, files := i.sample(usage{allocated: sample[0].Value.Uint64(), live: sample[1].Value.Uint64(),
 			objects: sample[2].Value.Uint64(),
-			free:    sample[3].Value.Uint64()}) {
+			free:    sample[3].Value.Uint64()})
+		if free {
 			debug.FreeOSMemory()
 			i.idle = 0
+		}
+		if files {
+			_, _ = release(true) // what stays does no harm
 		}
 	}
 }

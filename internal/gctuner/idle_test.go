@@ -25,10 +25,31 @@ func TestIdler(t *testing.T) {
 		u, got := tt.usage, false
 		for _, w := range tt.work {
 			u.allocated += w * mib
-			got = i.sample(u)
+			got, _ = i.sample(u)
 		}
 		if got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Pages of files go once each time that the process has become idle, whether memory is free or not.
+func TestIdlerReleasesFilesOnce(t *testing.T) {
+	for _, u := range []usage{{}, {live: 20 << 20, objects: 20 << 20, free: 16 << 20}} {
+		var i idler
+		for n, step := range []struct {
+			work uint64
+			want bool
+		}{{500, false}, {0, false}, {0, false}, {0, true}, {0, false}, {0, false}, {0, false}, {0, false}, {2, false},
+			{0, false}, {0, false}, {0, true}, {0, false}} {
+			u.allocated += step.work << 20
+			free, files := i.sample(u)
+			if free {
+				i.idle = 0
+			}
+			if files != step.want {
+				t.Errorf("sample %d: %v", n, files)
+			}
 		}
 	}
 }

@@ -20,19 +20,30 @@ func TestCleanRegions(t *testing.T) {
 		"00800000-00900000 r--p 00400000 fe:00 100 /bin/lazuli\n" + swapped +
 		"00900000-00a00000 r--s 00500000 fe:00 100 /bin/lazuli\n" + clean +
 		"00a00000-00b00000 r--p 00000000 fe:00 101 /bin/other\n" + clean +
+		"00b00000-00c00000 r--s 00000000 fe:00 102 /data/a folder/tables.db (deleted)\n" + clean +
+		"00c00000-00d00000 rw-s 00000000 fe:00 102 /data/tables.db\n" + clean +
+		"00d00000-00e00000 r--s 00000000 00:0e 102 anon_inode:[perf_event]\n" + clean +
 		"c000000000-c004000000 rw-p 00000000 00:00 0 \n" + clean +
 		"7ffd0000-7ffe0000 r-xp 00000000 00:00 0 [vdso]\n" + clean
-	got, err := cleanRegions(strings.NewReader(text), "/bin/lazuli")
-	if want := []region{{0x400000, 0x500000}, {0x500000, 0x600000}}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%x, %v; want %x", got, err, want)
+	program := []region{{0x400000, 0x500000}, {0x500000, 0x600000}}
+	for shared, want := range map[bool][]region{
+		false: program,
+		true:  append(slices.Clip(program), region{0x900000, 0xa00000}, region{0xb00000, 0xc00000}),
+	} {
+		got, err := cleanRegions(strings.NewReader(text), "/bin/lazuli", shared)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%x, %v; want %x", got, err, want)
+		}
 	}
 }
 
 func TestReleaseProgram(t *testing.T) {
 	t.Parallel()
-	n, err := ReleaseProgram()
-	if err != nil || runtime.GOOS == "linux" && n == 0 {
-		t.Errorf("%d regions, %v", n, err)
+	for _, shared := range []bool{false, true} {
+		n, err := release(shared)
+		if err != nil || runtime.GOOS == "linux" && n == 0 {
+			t.Errorf("%d regions, %v", n, err)
+		}
 	}
 	runtime.GC() // the program still runs
 }
