@@ -528,17 +528,26 @@ func AppendAddress(dst []byte, table string, partition, row []byte) []byte {
 // appendURI writes a key for an address: quotes doubled, and percent-encoded but for letters, digits and -_.~!*'().
 func appendURI(dst, s []byte) []byte {
 	const hex = "0123456789ABCDEF"
-	for _, c := range s {
-		switch {
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9':
-			dst = append(dst, c)
-		case c == '\'':
+	start := 0 // of those that are written as they are
+	for i, c := range s {
+		if plainInURI[c] {
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		start = i + 1
+		if c == '\'' {
 			dst = append(dst, "''"...)
-		case c == '-' || c == '_' || c == '.' || c == '~' || c == '!' || c == '*' || c == '(' || c == ')':
-			dst = append(dst, c)
-		default:
+		} else {
 			dst = append(dst, '%', hex[c>>4], hex[c&15])
 		}
 	}
-	return dst
+	return append(dst, s[start:]...)
 }
+
+// plainInURI has the characters that appendURI writes as they are.
+var plainInURI = func() (plain [256]bool) {
+	for _, c := range "-_.~!*()abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" {
+		plain[c] = true
+	}
+	return plain
+}()
