@@ -195,8 +195,6 @@ func (c *Config) checkSpread() error {
 	}
 	what := ""
 	switch {
-	case c.ManagedAccounts: // their records are in shard 0
-		what = "accounts that are added while the server runs"
 	case c.Events: // those of queues and tables are in the log of another shard, perhaps of other nodes
 		what = "delivery of events"
 	case c.Faults: // the rules of a node would not hold for the requests that it passes on

@@ -69,6 +69,9 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 	}
 	t.Parallel()
 	c := newSpreadNodes(t)
+	for i := range c.configs {
+		c.configs[i].ManagedAccounts, c.configs[i].AccountGrace = true, time.Millisecond
+	}
 	c.start(0, 1, 2, 3, 4)
 	for i, name := range c.names {
 		c.of(i%5, name).fill(t, "first"+name)
@@ -81,6 +84,7 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 	t.Run("a copy to another node", c.testSpreadCopy)
 	t.Run("status", c.testSpreadStatus)
 	t.Run("a front-end", c.testSpreadFront)
+	t.Run("added accounts", c.testSpreadAccounts)
 	t.Run("what needs all shards", c.testSpreadRefused)
 	t.Run("a lost node", c.testSpreadLost)
 }
@@ -257,9 +261,8 @@ func (c *spreadNodes) testSpreadRefused(t *testing.T) {
 		t.Errorf("a backup: error %v", err)
 	}
 	for name, change := range map[string]func(*Config){
-		"accounts": func(o *Config) { o.ManagedAccounts = true },
-		"events":   func(o *Config) { o.Events = true },
-		"faults":   func(o *Config) { o.Faults = true },
+		"events": func(o *Config) { o.Events = true },
+		"faults": func(o *Config) { o.Faults = true },
 	} {
 		o := c.configs[0]
 		o.Location = t.TempDir()

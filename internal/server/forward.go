@@ -38,6 +38,11 @@ func (s *Server) newForwarder(nats *natsserver.Server, node *cluster.Node, shard
 			c.Services[serviceOf(svc.String(), of.Shard)] = forward.Service{Log: of.Log(log), Handler: s.handler(svc)}
 		}
 	}
+	if node.Hosts() != nil {
+		for _, of := range shards {
+			c.Services[serviceOf(callService, of.Shard)] = s.callsOf(of)
+		}
+	}
 	return forward.New(c)
 }
 

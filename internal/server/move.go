@@ -293,12 +293,14 @@ func (s *Server) addForward(open *services, of *shard) {
 	for svc, log := range logOf {
 		open.forward.Add(serviceOf(svc.String(), of.Shard), forward.Service{Log: of.Log(log), Handler: s.handler(svc)})
 	}
+	open.forward.Add(serviceOf(callService, of.Shard), s.callsOf(of))
 }
 
 func (s *Server) removeForward(open *services, of *shard) {
 	for svc := range logOf {
 		open.forward.Remove(serviceOf(svc.String(), of.Shard))
 	}
+	open.forward.Remove(serviceOf(callService, of.Shard))
 }
 
 // dropShard closes a shard that this node does not have any more, and deletes its folder. The layout is decided by

@@ -95,6 +95,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openElsewhere(o, nats, member); err != nil {
 		return err
 	}
+	if o.elsewhere != nil {
+		o.journal = accounts.NewJournal()
+		o.operations = s.newOperations(o)
+	}
 	// A node that was away may have missed that a shard moved. The shards that move to it are opened later.
 	if err := s.whenElected(ctx, func() error { return member.ReadLayout(ctx) }); err != nil {
 		return err
@@ -208,7 +212,8 @@ func (s *Server) openElsewhere(o *services, nats *natsserver.Server, node *clust
 	e := &elsewhere{limit: httpserver.NewLimiter(s.config.MaxRequests), ended: o.board.Ended,
 		forward: forward.NewFront(forward.FrontConfig{
 			Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli elsewhere") }, Nodes: nodes,
-			Services: serviceNames(s.dir.Shards()), System: wire.IsSystem, Log: s.config.Log})}
+			Services: slices.Concat(serviceNames(s.dir.Shards()), callServices(s.dir.Shards())), System: wire.IsSystem,
+			Log: s.config.Log})}
 	if err := e.forward.Open(); err != nil {
 		return err
 	}
@@ -314,6 +319,9 @@ func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common f
 			}
 		})
 	}
+	if of.Number == 0 && o.journal != nil {
+		o.journal.Restart() // while the shard was elsewhere, this node has noted nothing
+	}
 	svc, err := service.Open(blobsvc.New, config)
 	if err == nil {
 		of.blobs = blobs{svc, service.Get(svc)}
@@ -381,8 +389,11 @@ func (s *Server) writable() error {
 
 // accountChanged returns what follows the accounts of the other nodes of a cluster; nil if they are not served.
 func (o *services) accountChanged() func(name string, value []byte) {
-	if o.accounts == nil {
+	switch {
+	case o.accounts == nil:
 		return nil
+	case o.journal != nil:
+		return o.journal.Note
 	}
 	return o.accounts.Follow
 }
@@ -392,6 +403,9 @@ func (o *services) accountChanged() func(name string, value []byte) {
 func (s *Server) startAccounts(o *services) error {
 	if o.accounts == nil {
 		return s.noteUnserved(o)
+	}
+	if o.elsewhere != nil {
+		return s.startSpreadAccounts(o)
 	}
 	records := state.NewAccountTable(o.list()[0].blobs.State.Database())
 	err := s.whenElected(context.Background(), func() error {
@@ -414,12 +428,12 @@ func (s *Server) startAccounts(o *services) error {
 
 // contents are the data of accounts.
 func (o *services) contents() accounts.Contents {
-	return &accounts.Services{Of: func(account string) accounts.Data {
-		blobs := o.of(wire.Blob, account).blobs
-		return accounts.Data{Records: state.NewAccountTable(blobs.State.Database()), Blobs: blobs.Service,
-			Queues: o.of(wire.Queue, account).queues.Service, Tables: o.of(wire.Table, account).tables.Service,
-			EventLog: blobs.State.EventLog()}
-	}, Events: o.events.Load}
+	return &accounts.Services{Part: func(svc wire.Service, account string) accounts.Part {
+		if o.elsewhere != nil {
+			return remotePart{o, o.placed.Of(named[svc], account), svc}
+		}
+		return o.partOf(o.of(svc, account), svc)
+	}}
 }
 
 // noteUnserved says that the data folder has accounts that are not served.

@@ -43,6 +43,10 @@ type services struct {
 
 	events   atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
 	accounts *accounts.Manager              // nil without Config.ManagedAccounts
+	// journal has the changes of added accounts on a node with shard 0, if a node may not have it; nil otherwise.
+	journal *accounts.Journal
+	// operations are what other nodes call on shards, see calls.go; nil if all nodes have all shards.
+	operations http.Handler
 	// recorder records changes of queues and tables for the event log.
 	recorder *changes.Recorder
 	nats     *natsserver.Server

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +36,9 @@ type Config struct {
 // Store is what a [Manager] needs of the services.
 type Store struct {
 	// Records has the records of the accounts.
-	Records blob.AccountTable
+	Records Records
+	// Load returns the values of all records by their names; nil reads them page by page.
+	Load func() (map[string][]byte, error)
 	// Follows is set on a node of a cluster, which calls [Manager.Follow] for every change.
 	Follows bool
 	// Contents are the data of accounts.
@@ -49,6 +50,19 @@ type Store struct {
 	// Declare creates the keys of an account's encryption scopes that have none.
 	Declare func(account string) error
 }
+
+// Records are the records of the accounts that were added. See [blob.AccountTable].
+type Records interface {
+	// List returns up to n records whose names begin with prefix and sort after after, by name.
+	List(prefix, after string, n int) ([]blob.StoredAccount, error)
+	// Stored returns the record of an account; ok is false if it has none.
+	Stored(name string) (a blob.StoredAccount, ok bool, err error)
+	// ChangeStored replaces a record by what change returns for the current one, which is nil if it does not exist; nil
+	// removes it. change may run twice; if it fails, nothing is replaced.
+	ChangeStored(name string, change func(old *blob.StoredAccount) (*record.Account, error)) error
+}
+
+var _ Records = blob.AccountTable{}
 
 // Contents are the data of accounts in all services.
 type Contents interface {
@@ -97,16 +111,12 @@ const pageOfRecords = 1000
 // Start reads the accounts and makes the set have them, and ends removed accounts from now on.
 func (m *Manager) Start(s Store) error {
 	m.store = s
-	records := map[string]blob.StoredAccount{}
-	for after, more := "", true; more; {
-		page, err := s.Records.List("", after, pageOfRecords)
-		if err != nil {
-			return fmt.Errorf("reading the accounts: %w", err)
-		}
-		for _, a := range page {
-			records[a.Name], after = a, a.Name
-		}
-		more = len(page) == pageOfRecords
+	if s.Load == nil {
+		s.Load = func() (map[string][]byte, error) { return AllRecords(s.Records) }
+	}
+	records, err := s.Load()
+	if err != nil {
+		return fmt.Errorf("reading the accounts: %w", err)
 	}
 	m.load(records)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -115,22 +125,36 @@ func (m *Manager) Start(s Store) error {
 	return nil
 }
 
+// AllRecords returns the values of all records by their names.
+func AllRecords(from Records) (map[string][]byte, error) {
+	records := map[string][]byte{}
+	for after, more := "", true; more; {
+		page, err := from.List("", after, pageOfRecords)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range page {
+			records[a.Name], after = a.Value, a.Name
+		}
+		more = len(page) == pageOfRecords
+	}
+	return records, nil
+}
+
 // load makes the set have the accounts of the records. What was followed meanwhile is newer than what was read.
-func (m *Manager) load(records map[string]blob.StoredAccount) {
+func (m *Manager) load(records map[string][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, value := range m.pending {
-		if value == nil {
+		if records[name] = value; value == nil {
 			delete(records, name)
-			continue
 		}
-		a, err := record.DecodeAccount(value)
-		records[name] = blob.StoredAccount{Name: name, Account: a, Err: err}
 	}
 	m.pending = nil
+	clear(m.removing)
 	list := make([]auth.Account, 0, len(records))
-	for a := range maps.Values(records) {
-		if account, served := m.read(a); served {
+	for name, value := range records {
+		if account, served := m.read(blob.ReadStoredAccount(name, value)); served {
 			list = append(list, account)
 		}
 	}
@@ -140,6 +164,14 @@ func (m *Manager) load(records map[string]blob.StoredAccount) {
 	if len(list) > 0 {
 		m.Log.Info("accounts are read from the data folder", "accounts", len(list))
 	}
+}
+
+// Replace makes the set have the accounts of the records, which are all.
+func (m *Manager) Replace(records map[string][]byte) {
+	m.mu.Lock()
+	m.pending = map[string][]byte{}
+	m.mu.Unlock()
+	m.load(records)
 }
 
 // read converts a record and notes whether its account is being removed. served is false if it cannot be served.
@@ -184,10 +216,10 @@ func (m *Manager) Follow(name string, value []byte) {
 		m.Served.Remove(name)
 		return
 	}
-	decoded, err := record.DecodeAccount(value)
-	account, served := m.read(blob.StoredAccount{Name: name, Account: decoded, Err: err})
+	account, served := m.read(blob.ReadStoredAccount(name, value))
 	if served {
-		if err = m.Served.Add(account); err == nil {
+		err := m.Served.Add(account)
+		if err == nil {
 			return
 		}
 		m.Log.Error("an account that was added cannot be served", "account", name, "err", err)

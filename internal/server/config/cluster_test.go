@@ -74,7 +74,6 @@ func TestCopiesOfShards(t *testing.T) {
 		"each shard is on 3 nodes":       {"--cluster-copies", "2"},
 		"set cluster-node":               nil,
 		"it needs several shards":        {"--shards", "1"},
-		"managed-accounts needs nodes":   {"--managed-accounts"},
 		"events needs nodes that have":   {"--events"},
 		"faults needs nodes that have":   {"--faults"},
 		"backup-to needs nodes that":     {"--backup-to", "/backups"},

@@ -58,8 +58,6 @@ func (c *Config) validateCopies() error {
 		return nil
 	case c.Shards == 1:
 		return errors.New("cluster-copies divides the shards among the nodes: it needs several shards")
-	case c.ManagedAccounts:
-		name = "managed-accounts"
 	case c.Events:
 		name = "events"
 	case c.Faults:

@@ -12,7 +12,8 @@ import (
 type StoredAccount struct {
 	Name string
 	record.Account
-	Err error
+	Err   error
+	Value []byte // the record as it is stored
 }
 
 // AccountTable has the accounts that are added while the server runs, in the database of the Blob service.
@@ -21,10 +22,10 @@ type AccountTable struct{ db *store.DB }
 // NewAccountTable returns the accounts in a database, see [record.Buckets].
 func NewAccountTable(db *store.DB) AccountTable { return AccountTable{db} }
 
-// storedAccount reads a record of the meta bucket.
-func storedAccount(name string, value []byte) StoredAccount {
+// ReadStoredAccount reads a record of an account.
+func ReadStoredAccount(name string, value []byte) StoredAccount {
 	a, err := record.DecodeAccount(value)
-	return StoredAccount{name, a, err}
+	return StoredAccount{name, a, err, value}
 }
 
 // List returns up to n accounts whose names begin with prefix and sort after after, by name.
@@ -40,7 +41,7 @@ func (s AccountTable) List(prefix, after string, n int) (list []StoredAccount, e
 		}
 		for k, v := cur.Seek(from); len(list) < n && bytes.HasPrefix(k, within); k, v = cur.Next() {
 			name, _ := record.ParseAccountKey(k)
-			list = append(list, storedAccount(name, v))
+			list = append(list, ReadStoredAccount(name, bytes.Clone(v)))
 		}
 		return nil
 	})
@@ -52,7 +53,7 @@ func (s AccountTable) Stored(name string) (a StoredAccount, ok bool, err error) 
 	err = s.db.View(func(tx *store.Tx) error {
 		v := tx.Get(record.MetaBucket, record.AccountKey(name))
 		if ok = v != nil; ok {
-			a = storedAccount(name, v)
+			a = ReadStoredAccount(name, bytes.Clone(v))
 		}
 		return nil
 	})
@@ -66,7 +67,7 @@ func (s AccountTable) ChangeStored(name string, change func(old *StoredAccount) 
 		key := record.AccountKey(name)
 		var old *StoredAccount
 		if v := tx.Get(record.MetaBucket, key); v != nil {
-			a := storedAccount(name, v)
+			a := ReadStoredAccount(name, bytes.Clone(v))
 			old = &a
 		}
 		next, err := change(old)
