@@ -54,7 +54,7 @@ func (s *Service) appendBlock(c *call) error {
 	if earlyETag(w.If.IfMatch) {
 		return wire.ErrOutOfRangeInput
 	}
-	up, err := c.ReceiveFor(&w, n)
+	up, err := c.Receive(&w, n, endpoint.Reception{Existing: true})
 	if err != nil {
 		return err
 	}

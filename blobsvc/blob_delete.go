@@ -15,7 +15,7 @@ import (
 
 // deleteSnapshots reads what Delete Blob does with snapshots.
 func deleteSnapshots(c *call) (state.DeleteSnapshots, error) {
-	switch s, err := c.Word("X-Ms-Delete-Snapshots", "include", "only"); s {
+	switch s, err := c.Headers().Word("X-Ms-Delete-Snapshots", "include", "only"); s {
 	case "include":
 		return state.IncludeSnapshots, nil
 	case "only":
@@ -27,7 +27,7 @@ func deleteSnapshots(c *call) (state.DeleteSnapshots, error) {
 
 // deleteBlob: https://learn.microsoft.com/rest/api/storageservices/delete-blob
 func (s *Service) deleteBlob(c *call) error {
-	at, err := c.Address()
+	at, err := endpoint.Address(c.Query)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Service) deleteBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if w.If.TierModifiedSince, w.If.TierUnmodifiedSince, err = c.TierConditions(); err != nil {
+	if w.If.TierModifiedSince, w.If.TierUnmodifiedSince, err = c.Headers().TierConditions(); err != nil {
 		return err
 	}
 	kept, err := s.state.Blobs.Delete(&w, mode)
@@ -109,7 +109,7 @@ func mayDelete(c *call, at record.Address, permanently bool) error {
 
 // snapshotBlob: https://learn.microsoft.com/rest/api/storageservices/snapshot-blob
 func (s *Service) snapshotBlob(c *call) error {
-	metadata, err := metadata(c)
+	metadata, err := metadata(c.Metadata())
 	if err != nil {
 		return err
 	}

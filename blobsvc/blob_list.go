@@ -43,7 +43,7 @@ func (s *Service) listBlobs(c *call) error {
 	// Tags have their own permission: list permission does not include reading them.
 	// https://learn.microsoft.com/azure/storage/blobs/storage-manage-find-blobs#permissions-and-authorization
 	if include["tags"] {
-		if err := c.HoldsTags(); err != nil {
+		if err := c.Identity.Holds(endpoint.OfTags); err != nil {
 			return err
 		}
 	}

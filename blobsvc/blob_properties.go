@@ -12,7 +12,7 @@ import (
 
 // setBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata
 func (s *Service) setBlobMetadata(c *call) error {
-	metadata, err := metadata(c)
+	metadata, err := metadata(c.Metadata())
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (s *Service) setBlobMetadata(c *call) error {
 
 // sequenceAction reads what Set Blob Properties does to the sequence number of a page blob.
 func sequenceAction(c *call) (a state.SequenceAction, err error) {
-	if a.Kind, err = c.Word("X-Ms-Sequence-Number-Action", "increment", "max", "update"); err != nil {
+	if a.Kind, err = c.Headers().Word("X-Ms-Sequence-Number-Action", "increment", "max", "update"); err != nil {
 		return a, err
 	}
 	number := c.Header("X-Ms-Blob-Sequence-Number")
@@ -63,7 +63,7 @@ func sequenceAction(c *call) (a state.SequenceAction, err error) {
 func (s *Service) setBlobProperties(c *call) error {
 	p := state.Properties{Size: -1}
 	var err error
-	if p.Headers, err = contentHeaders(c, false); err != nil {
+	if p.Headers, err = contentHeaders(c.Headers(), false); err != nil {
 		return err
 	}
 	if p.Sequence, err = sequenceAction(c); err != nil {
@@ -96,11 +96,11 @@ func (s *Service) setBlobTier(c *call) error {
 	if text == "" {
 		return wire.MissingHeader("x-ms-access-tier")
 	}
-	tier, ok := parseTier(c, text)
+	tier, ok := parseTier(text, c.EffectiveVersion())
 	if !ok {
 		return wire.InvalidHeader("x-ms-access-tier", text)
 	}
-	high, err := highPriority(c)
+	high, err := highPriority(c.Headers())
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Service) setBlobTier(c *call) error {
 // setImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/set-blob-immutability-policy
 // A locked policy stays locked and can only be prolonged.
 func (s *Service) setImmutabilityPolicy(c *call) error {
-	policy, modeSent, err := policyHeaders(c)
+	policy, modeSent, err := policyHeaders(c.Headers(), c.Now)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (s *Service) deleteImmutabilityPolicy(c *call) error {
 
 // setLegalHold: https://learn.microsoft.com/rest/api/storageservices/set-blob-legal-hold
 func (s *Service) setLegalHold(c *call) error {
-	hold, sent, err := legalHold(c)
+	hold, sent, err := c.Headers().Flag(legalHold)
 	if err != nil {
 		return err
 	}

@@ -12,11 +12,11 @@ import (
 
 // record.GetBlob: https://learn.microsoft.com/rest/api/storageservices/get-blob
 func (s *Service) getBlob(c *call) error {
-	q, err := c.ContentRequest()
+	q, err := endpoint.ContentRequest(c.Headers())
 	if err != nil {
 		return err
 	}
-	structured, err := c.Structured()
+	structured, err := endpoint.Structured(c.Headers())
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (s *Service) putBlock(c *call) error {
 	if err := mayStageBlocks(c); err != nil {
 		return err
 	}
-	n, err := c.ContentLength(c.ByVersion(4000*endpoint.MiB, 100*endpoint.MiB, 4*endpoint.MiB))
+	n, err := c.ContentLength(endpoint.ByVersion(c.EffectiveVersion(), 4000*endpoint.MiB, 100*endpoint.MiB, 4*endpoint.MiB))
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *Service) putBlock(c *call) error {
 			return err
 		}
 	}
-	up, err := c.Receive(&w, n, false)
+	up, err := c.Receive(&w, n, endpoint.Reception{})
 	if err != nil {
 		return err
 	}
@@ -96,10 +96,10 @@ func mayStageBlocks(c *call) error {
 // writeBlock is writeContent for Put Block, which has no conditions but the lease.
 func (s *Service) writeBlock(c *call) (w state.Write, err error) {
 	w = c.NewUnconditionalWrite()
-	if w.If.LeaseID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
+	if w.If.LeaseID, err = endpoint.LeaseID(c.Headers(), "X-Ms-Lease-Id"); err != nil {
 		return w, err
 	}
-	err = c.EncryptionScope(&w.Encryption)
+	err = endpoint.EncryptionScope(c.Headers(), c.Identity, &w.Encryption)
 	return w, err
 }
 
@@ -241,7 +241,7 @@ func (s *Service) putBlockList(c *call) error {
 	if _, err := c.ContentLength(maxBlockListBody); err != nil {
 		return err
 	}
-	sent, err := c.TransportHashes()
+	sent, err := endpoint.ReadTransportHashes(c.Operation, c.Headers())
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (s *Service) putBlockList(c *call) error {
 	if sums.HasCRC64 { // alone, also if the request has an MD5
 		c.Set("x-ms-content-crc64", endpoint.FormatCRC(sums.CRC64))
 	} else {
-		sendMD5(c, sums)
+		c.Set("Content-MD5", endpoint.FormatMD5(sums.MD5))
 	}
 	return c.Status(http.StatusCreated)
 }

@@ -46,7 +46,7 @@ func TestParsersStayInTheirBudget(t *testing.T) {
 				return
 			}
 			c := &call{Request: r}
-			workbudget.Default.Check(t, len(text), func() { _, _ = headerTags(c) })
+			workbudget.Default.Check(t, len(text), func() { _, _ = headerTags(c.Headers(), c.Identity) })
 		})
 }
 

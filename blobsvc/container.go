@@ -18,7 +18,7 @@ import (
 
 // publicAccess reads x-ms-blob-public-access.
 func publicAccess(c *call) (string, error) {
-	s, err := c.Word("X-Ms-Blob-Public-Access", "blob", "container", "true")
+	s, err := c.Headers().Word("X-Ms-Blob-Public-Access", "blob", "container", "true")
 	if s == "true" { // the name of "container" before 2009-09-19, still sent by old tools
 		s = "container"
 	}
@@ -27,7 +27,7 @@ func publicAccess(c *call) (string, error) {
 
 // createContainer: https://learn.microsoft.com/rest/api/storageservices/create-container
 func (s *Service) createContainer(c *call) error {
-	metadata, err := metadata(c)
+	metadata, err := metadata(c.Metadata())
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Service) getContainerProperties(c *call) error {
 		return err
 	}
 	c.SendChanged(rec.Changed)
-	sendMetadata(c, rec.Metadata)
+	c.SetMetadata(wireMetadata(rec.Metadata))
 	c.SendLease(rec.Lease)
 	if c.EffectiveVersion() >= endpoint.V20160531 {
 		sendAccess(c, &rec)
@@ -80,13 +80,13 @@ func (s *Service) getContainerMetadata(c *call) error {
 		return err
 	}
 	c.SendChanged(rec.Changed)
-	sendMetadata(c, rec.Metadata)
+	c.SetMetadata(wireMetadata(rec.Metadata))
 	return c.Status(http.StatusOK)
 }
 
 // setContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/set-container-metadata
 func (s *Service) setContainerMetadata(c *call) error {
-	metadata, err := metadata(c)
+	metadata, err := metadata(c.Metadata())
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (s *Service) renameContainer(c *call) error {
 	}
 	w := c.NewContainerWrite()
 	var err error
-	if w.If.LeaseID, err = c.LeaseID("X-Ms-Source-Lease-Id"); err != nil {
+	if w.If.LeaseID, err = endpoint.LeaseID(c.Headers(), "X-Ms-Source-Lease-Id"); err != nil {
 		return err
 	}
 	if err := s.state.Containers.Rename(&w, source); err != nil {
@@ -211,7 +211,7 @@ func (s *Service) leaseContainer(c *call) error {
 		return err
 	}
 	w := c.NewContainerWrite()
-	w.If.Conditions = state.Conditions(c.Conditions())
+	w.If.Conditions = state.Conditions(c.Headers().Conditions())
 	result, err := s.state.Containers.Lease(&w, &q)
 	if err != nil {
 		return endpoint.LeaseError(err, "container")

@@ -18,10 +18,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// newCopy is the copy that the request begins.
-func newCopy(c *call, src *copySource) (*state.Copy, error) {
-	seal, sent, err := c.Flag("X-Ms-Seal-Blob")
-	return &state.Copy{ID: uuid.NewString(), URL: src.url, Seal: seal, Unseal: sent && !seal}, err
+// newCopy is the copy of a source at a URL that a request begins.
+func newCopy(h wire.Headers, source string) (*state.Copy, error) {
+	seal, sent, err := h.Flag("X-Ms-Seal-Blob")
+	return &state.Copy{ID: uuid.NewString(), URL: source, Seal: seal, Unseal: sent && !seal}, err
 }
 
 // copyBlob: https://learn.microsoft.com/rest/api/storageservices/copy-blob
@@ -32,13 +32,13 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := src.readLease(c); err != nil {
+	if err := src.readLease(c.Headers(), c.EffectiveVersion()); err != nil {
 		return err
 	}
 	if err := c.NoKeys(); err != nil {
 		return err
 	}
-	high, err := highPriority(c)
+	high, err := highPriority(c.Headers())
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	cp, err := newCopy(c, &src)
+	cp, err := newCopy(c.Headers(), src.url)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Service) copyBlob(c *call) error {
 		result, err = s.state.Copies.Put(&w, &b, cp)
 	}
 	if err != nil {
-		return endpoint.CopyError(targetError(c, err))
+		return endpoint.CopyError(targetError(c.EffectiveVersion(), err))
 	}
 	return s.answerCopy(c, &result.Result, cp, status)
 }
@@ -91,7 +91,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	cp, err := newCopy(c, &src)
+	cp, err := newCopy(c.Headers(), src.url)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 // copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option.
 // The caller needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
 func copyTags(c *call, src *copySource, b *record.Blob) (bool, error) {
-	switch option, err := c.Word(sourceTagOption, "REPLACE", copyTagOption); {
+	switch option, err := c.Headers().Word(sourceTagOption, "REPLACE", copyTagOption); {
 	case option != copyTagOption:
 		return false, err
 	case b.Tags != nil:
@@ -135,7 +135,7 @@ func copyTags(c *call, src *copySource, b *record.Blob) (bool, error) {
 		return false, wire.ErrNotImplemented.WithMessage(
 			"Taking over the tags of a source outside this service is not implemented.")
 	}
-	return true, c.HoldsTags()
+	return true, c.Identity.Holds(endpoint.OfTags)
 }
 
 // copyBytes copies the bytes of a source outside this process into a block blob.
@@ -172,12 +172,12 @@ func (src *copySource) refuseToken() error {
 
 // readLease reads x-ms-source-lease-id of Copy Blob, which versions from 2012-02-12 on refuse: since then a source may
 // be of another account. https://learn.microsoft.com/rest/api/storageservices/copy-blob#request-headers
-func (src *copySource) readLease(c *call) (err error) {
+func (src *copySource) readLease(h wire.Headers, v wire.Version) (err error) {
 	const header = "X-Ms-Source-Lease-Id"
-	if c.Header(header) != "" && (c.EffectiveVersion() >= wire.V20120212 || src.remote != nil) {
+	if h.Get(header) != "" && (v >= wire.V20120212 || src.remote != nil) {
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-source-lease-id")
 	}
-	src.local.If.LeaseID, err = c.LeaseID(header)
+	src.local.If.LeaseID, err = endpoint.LeaseID(h, header)
 	return err
 }
 
@@ -188,7 +188,7 @@ func (s *Service) prepareJob(c *call, src *copySource, w *state.Write, b *record
 	if err := s.state.Blobs.CheckPut(w); err != nil {
 		return err
 	}
-	of, err := s.describe(c, src)
+	of, err := s.describe(c.HTTP.Context(), c.Now, src)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (s *Service) answerCopy(c *call, r *state.Result, cp *state.Copy, status st
 
 // abortCopy: https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob
 func (s *Service) abortCopy(c *call) error {
-	if _, err := c.NeedWord("X-Ms-Copy-Action", "abort"); err != nil {
+	if _, err := c.Headers().NeedWord("X-Ms-Copy-Action", "abort"); err != nil {
 		return err
 	}
 	if !c.Query.Has("copyid") {
@@ -249,7 +249,7 @@ func (s *Service) incrementalCopy(c *call) error {
 	if err != nil {
 		return err
 	}
-	cp, err := newCopy(c, &src)
+	cp, err := newCopy(c.Headers(), src.url)
 	if err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp 
 	if err := s.state.Copies.CheckIncremental(w, source, snapshot); err != nil { // before the source is asked
 		return r, err
 	}
-	of, err := s.describe(c, src)
+	of, err := s.describe(c.HTTP.Context(), c.Now, src)
 	if err != nil {
 		return r, err
 	}
@@ -323,12 +323,12 @@ var errInvalidSource = endpoint.Fail(http.StatusConflict, "InvalidSourceBlobUrl"
 // targetError returns the error of Copy Blob for its destination: up to 2023-11-03 a condition that does not hold has a
 // code of its own, unless it is one on tags. Recordings have it up to 2021-12-02, the tests of the SDK for Go up to
 // 2023-11-03; from 2024-08-04 on these want ConditionNotMet.
-func targetError(c *call, err error) error {
+func targetError(v wire.Version, err error) error {
 	var src *state.SourceError
 	switch {
 	case !errors.Is(err, state.ErrConditionNotMet), errors.As(err, &src):
 		return err
-	case errors.Is(err, state.ErrTagCondition), c.EffectiveVersion() >= endpoint.V20240804:
+	case errors.Is(err, state.ErrTagCondition), v >= endpoint.V20240804:
 		return wire.ErrConditionNotMet
 	}
 	return errTargetConditionNotMet
@@ -371,7 +371,7 @@ const maxSourceChanges = 5
 
 // sourceCRC returns the CRC64 of a source of this process, and which state of it was read.
 func (s *Service) sourceCRC(c *call, src *copySource) (crc string, of ticks.Ticks, err error) {
-	body, err := s.openSource(c, src, state.WholeBlob)
+	body, err := s.openSource(c.HTTP.Context(), c.Now, src, state.WholeBlob)
 	if err != nil {
 		return "", 0, err
 	}

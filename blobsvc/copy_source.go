@@ -1,11 +1,13 @@
 package blobsvc
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
@@ -33,7 +35,8 @@ const maxCopySource = 2 << 10
 // copySource reads x-ms-copy-source and x-ms-source-if-*. For a source in this process it makes sure that the caller
 // may read it.
 func (s *Service) copySource(c *call) (src copySource, err error) {
-	text := c.Header("X-Ms-Copy-Source")
+	h := c.Headers()
+	text := h.Get(copySourceHeader)
 	if text == "" {
 		return src, wire.MissingHeader("x-ms-copy-source")
 	}
@@ -41,11 +44,11 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if len(text) > maxCopySource {
 		return src, invalid
 	}
-	token := c.Header("X-Ms-Copy-Source-Authorization")
+	token := h.Get("X-Ms-Copy-Source-Authorization")
 	if token != "" && !strings.HasPrefix(token, "Bearer ") {
 		return src, wire.InvalidHeader("x-ms-copy-source-authorization", "")
 	}
-	intent, err := c.Word("X-Ms-File-Request-Intent", "backup")
+	intent, err := h.Word("X-Ms-File-Request-Intent", "backup")
 	if err != nil {
 		return src, err
 	}
@@ -54,12 +57,12 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return src, invalid
 	}
-	conditions, err := c.SourceConditions()
+	conditions, err := h.SourceConditions()
 	if err != nil {
 		return src, err
 	}
 	var tags *state.TagQuery
-	if t := c.Header("X-Ms-Source-If-Tags"); t != "" {
+	if t := h.Get("X-Ms-Source-If-Tags"); t != "" {
 		if tags, err = endpoint.ParseTagCondition("x-ms-if-tags", t); err != nil {
 			return src, err
 		}
@@ -71,7 +74,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 		src.remote = &copysource.Source{URL: text, Token: token, Intent: intent, If: state.Conditions(conditions)}
 		if inside.Elsewhere {
 			src.remote.URL = copysource.InShard(text)
-			src.remote.Tags, src.remote.Key = c.Header("X-Ms-Source-If-Tags"), c.SourceKey
+			src.remote.Tags, src.remote.Key = h.Get("X-Ms-Source-If-Tags"), c.SourceKey
 			return src, nil
 		}
 		if tags != nil {
@@ -83,7 +86,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 		}
 		return src, nil
 	}
-	address, err := at.Address()
+	address, err := endpoint.Address(at.Query)
 	if err != nil {
 		return src, err
 	}
@@ -242,16 +245,17 @@ func port(u *url.URL) string {
 }
 
 // openSource opens a range of a source.
-func (s *Service) openSource(c *call, src *copySource, rng state.Range) (state.SourceContent, error) {
+func (s *Service) openSource(ctx context.Context, now time.Time, src *copySource, rng state.Range) (
+	state.SourceContent, error) {
 	if src.remote != nil {
-		return s.sources.Get(c.HTTP.Context(), src.remote, rng, "")
+		return s.sources.Get(ctx, src.remote, rng, "")
 	}
-	return s.state.Copies.OpenSource(&src.local, c.Now, rng)
+	return s.state.Copies.OpenSource(&src.local, now, rng)
 }
 
 // describe asks a source for its properties.
-func (s *Service) describe(c *call, src *copySource) (state.SourceContent, error) {
-	of, err := s.openSource(c, src, state.WholeBlob)
+func (s *Service) describe(ctx context.Context, now time.Time, src *copySource) (state.SourceContent, error) {
+	of, err := s.openSource(ctx, now, src, state.WholeBlob)
 	if err == nil {
 		_ = of.Close()
 	}

@@ -81,7 +81,7 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 			return f, wire.InvalidHeader("x-ms-source-range", text)
 		}
 	}
-	body, err := s.openSource(c, src, rng)
+	body, err := s.openSource(c.HTTP.Context(), c.Now, src, rng)
 	if err != nil {
 		return f, err
 	}

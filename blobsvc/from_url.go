@@ -53,7 +53,7 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.fetch(c, &src, &w, c.ByVersion(4000*endpoint.MiB, 100*endpoint.MiB, 100*endpoint.MiB), fetchWhole)
+	f, err := s.fetch(c, &src, &w, endpoint.ByVersion(c.EffectiveVersion(), 4000*endpoint.MiB, 100*endpoint.MiB, 100*endpoint.MiB), fetchWhole)
 	if err != nil {
 		return syncCopyError(err)
 	}
@@ -78,14 +78,14 @@ func sendFetched(c *call, up *content.Upload) {
 		c.Set("x-ms-content-crc64", endpoint.FormatCRC(up.CRC64))
 	}
 	if named || !up.HasCRC64 {
-		sendMD5(c, up)
+		c.Set("Content-MD5", endpoint.FormatMD5(up.MD5))
 	}
 }
 
 // sendAdded sends the hashes of content that came from a source and was added to a blob: the MD5, and from version
 // 2026-10-06 on the CRC64.
 func sendAdded(c *call, up *content.Upload) {
-	sendMD5(c, up)
+	c.Set("Content-MD5", endpoint.FormatMD5(up.MD5))
 	if c.EffectiveVersion() >= endpoint.V20261006 {
 		c.Set("x-ms-content-crc64", endpoint.FormatCRC(up.CRC64))
 	}
@@ -124,7 +124,7 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err := refuseBody(c); err != nil {
 		return err
 	}
-	if _, err := c.NeedWord("X-Ms-Page-Write", "update"); err != nil {
+	if _, err := c.Headers().NeedWord("X-Ms-Page-Write", "update"); err != nil {
 		return err
 	}
 	p, err := readPageWrite(c)
@@ -171,7 +171,7 @@ func isETag(s string) bool {
 
 // putBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url
 func (s *Service) putBlobFromURL(c *call) error {
-	if _, err := c.NeedWord("X-Ms-Blob-Type", record.BlockBlob.String()); err != nil {
+	if _, err := c.Headers().NeedWord("X-Ms-Blob-Type", record.BlockBlob.String()); err != nil {
 		return err
 	}
 	if err := refuseBody(c); err != nil {
@@ -189,7 +189,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	inherit, sent, err := c.Flag("X-Ms-Copy-Source-Blob-Properties")
+	inherit, sent, err := c.Headers().Flag("X-Ms-Copy-Source-Blob-Properties")
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func sequenceConditions(c *call) (q state.SequenceConditions, err error) {
 
 // pageRange reads the range of a write of pages: aligned at both ends. end is exclusive.
 func pageRange(c *call) (start, end int64, err error) {
-	text := c.RangeHeader()
+	text := endpoint.RangeHeader(c.Headers())
 	if text == "" {
 		return 0, 0, wire.MissingHeader("Range")
 	}
@@ -74,7 +74,7 @@ func (s *Service) putPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	action, err := c.NeedWord("X-Ms-Page-Write", "update", "clear")
+	action, err := c.Headers().NeedWord("X-Ms-Page-Write", "update", "clear")
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,8 @@ func (s *Service) putPage(c *call) error {
 		}
 		return c.Status(http.StatusCreated)
 	}
-	up, err := c.ReceivePages(&w, n)
+	// The answer has the MD5, and no CRC64, if the blob is in an encryption scope (recorded).
+	up, err := c.Receive(&w, n, endpoint.Reception{Existing: true, ScopeMD5: true})
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (s *Service) previousSnapshot(c *call) (ticks.Ticks, error) {
 // getPageRanges: https://learn.microsoft.com/rest/api/storageservices/get-page-ranges
 // With prevsnapshot it answers the differences to an earlier snapshot.
 func (s *Service) getPageRanges(c *call) error {
-	rng, partial := c.RequestRange()
+	rng, partial := endpoint.RequestRange(c.Headers())
 	limit, err := pageRangeLimit(c)
 	if err != nil {
 		return err

@@ -11,25 +11,25 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
-// record.PutBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
+// putBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
 func (s *Service) putBlob(c *call) error {
-	word, err := c.NeedWord("X-Ms-Blob-Type", record.BlockBlob.String(), record.PageBlob.String(),
-		record.AppendBlob.String())
+	word, err := c.Headers().NeedWord(blobTypeHeader, "BlockBlob", "PageBlob", "AppendBlob")
 	if err != nil {
 		return err
 	}
-	switch kind, _ := record.ParseKind(word); kind {
-	case record.PageBlob:
-		return s.createPageBlob(c)
-	case record.AppendBlob:
-		return s.createAppendBlob(c)
-	}
-	return s.putBlockBlob(c)
+	return putKinds[word](s, c)
+}
+
+// putKinds are the operations that Put Blob is, by x-ms-blob-type.
+var putKinds = map[string]func(*Service, *call) error{
+	"BlockBlob":  (*Service).putBlockBlob,
+	"PageBlob":   (*Service).createPageBlob,
+	"AppendBlob": (*Service).createAppendBlob,
 }
 
 // putBlockBlob is Put Blob for a block blob.
 func (s *Service) putBlockBlob(c *call) error {
-	n, err := c.ContentLength(c.ByVersion(5000*endpoint.MiB, 256*endpoint.MiB, 64*endpoint.MiB))
+	n, err := c.ContentLength(endpoint.ByVersion(c.EffectiveVersion(), 5000*endpoint.MiB, 256*endpoint.MiB, 64*endpoint.MiB))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *Service) putBlockBlob(c *call) error {
 			return err
 		}
 	}
-	up, err := c.Receive(&w, n, true)
+	up, err := c.Receive(&w, n, endpoint.Reception{MD5: true})
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	if err := s.putContent(c, &w, &b, up); err != nil {
 		return err
 	}
-	sendMD5(c, up)
+	c.Set("Content-MD5", endpoint.FormatMD5(up.MD5))
 	if up.HasCRC64 {
 		c.Set("x-ms-content-crc64", endpoint.FormatCRC(up.CRC64))
 	}

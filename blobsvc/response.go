@@ -1,13 +1,11 @@
 package blobsvc
 
 import (
-	"encoding/base64"
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
-	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 )
 
@@ -27,7 +25,7 @@ func sendWritten(c *call, r *state.Result) {
 
 // sendBlobMetadata sets the metadata of a blob, and the mark of a directory.
 func sendBlobMetadata(c *call, b *record.Blob) {
-	sendMetadata(c, b.Metadata)
+	c.SetMetadata(wireMetadata(b.Metadata))
 	if b.IsDirectory() {
 		c.Set("x-ms-meta-"+endpoint.FolderMark, "true")
 	}
@@ -164,9 +162,6 @@ func lowerTier(s string) string {
 	return string(b)
 }
 
-// sendMetadata sets the x-ms-meta headers.
-func sendMetadata(c *call, list []record.Meta) { c.SetMetadata(wireMetadata(list)) }
-
 func wireMetadata(list []record.Meta) []wire.Meta {
 	out := make([]wire.Meta, len(list))
 	for i, m := range list {
@@ -184,9 +179,4 @@ func sendProtection(c *call, p *record.Protection) {
 	if p.Hold {
 		c.Set(holdHeader, "true")
 	}
-}
-
-// sendMD5 sends the MD5 of content that was received.
-func sendMD5(c *call, up *content.Upload) {
-	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 }

@@ -48,7 +48,7 @@ func writeTagSet(x *wire.XML, list []record.Tag) {
 // setBlobTags: https://learn.microsoft.com/rest/api/storageservices/set-blob-tags
 // Tags are not part of the blob's content, so the ETag does not change.
 func (s *Service) setBlobTags(c *call) error {
-	sent, err := c.TransportHashes()
+	sent, err := endpoint.ReadTransportHashes(c.Operation, c.Headers())
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *Service) setBlobTags(c *call) error {
 	if w.At.Snapshot != 0 {
 		return endpoint.ErrInvalidOperation
 	}
-	conditions, err := c.TagConditions()
+	conditions, err := c.Headers().TagConditions()
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Service) getBlobTags(c *call) error {
 	if err != nil {
 		return err
 	}
-	conditions, err := c.TagConditions()
+	conditions, err := c.Headers().TagConditions()
 	if err != nil {
 		return err
 	}

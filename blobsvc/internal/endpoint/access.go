@@ -68,13 +68,7 @@ func (c *Call) Caller() *posix.Caller {
 	return caller
 }
 
-// HoldsTags checks the permission for tags, which what sets or tests them by a header, or lists them, needs beside its
-// own.
-func (c *Call) HoldsTags() error {
-	return c.Identity.Holds(OfTags)
-}
-
-// OfTags is the permission for tags.
+// OfTags is the permission for tags, which what sets or tests them by a header, or lists them, needs beside its own.
 var OfTags = auth.Need{On: auth.OnObject, All: "t"}
 
 // OfWrites is the permission to overwrite a blob. Create permission does not allow it.

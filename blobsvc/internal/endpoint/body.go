@@ -11,7 +11,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/content"
-	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 )
 
 // MiB is a mebibyte.
@@ -23,10 +22,10 @@ func (c *Call) ContentLength(limit int64) (int64, error) {
 	if n < 0 {
 		return 0, wire.ErrMissingContentLength
 	}
-	if structured, err := c.Structured(); err != nil {
+	if structured, err := Structured(c.Headers()); err != nil {
 		return 0, err
 	} else if structured {
-		if n, err = c.structuredContent(); err != nil {
+		if n, err = structuredContent(c.Headers(), n); err != nil {
 			return 0, err
 		}
 	}
@@ -43,16 +42,16 @@ type TransportHashes struct {
 	HasCRC bool
 }
 
-// TransportHashes reads the hashes of the body: in Content-MD5, or in x-ms-content-crc64.
-func (c *Call) TransportHashes() (h TransportHashes, err error) {
+// ReadTransportHashes reads the hashes of the body of an operation: in Content-MD5, or in x-ms-content-crc64.
+func ReadTransportHashes(operation string, sent wire.Headers) (h TransportHashes, err error) {
 	// The MD5 for the properties of a blob takes precedence in Put Blob, which compares the content with it as well.
 	// https://learn.microsoft.com/rest/api/storageservices/put-blob#request-headers-all-blob-types
-	if s := c.Header("Content-Md5"); s != "" && !(c.Operation == "PutBlob" && c.HasHeader("X-Ms-Blob-Content-Md5")) {
+	if s := sent.Get("Content-Md5"); s != "" && !(operation == "PutBlob" && sent.Has("X-Ms-Blob-Content-Md5")) {
 		if h.MD5, err = ParseMD5(s); err != nil {
 			return h, err
 		}
 	}
-	if s := c.Header("X-Ms-Content-Crc64"); s != "" {
+	if s := sent.Get("X-Ms-Content-Crc64"); s != "" {
 		b, err := base64.StdEncoding.DecodeString(s)
 		if err != nil || len(b) != 8 {
 			return h, wire.InvalidHeader("x-ms-content-crc64", s)
@@ -88,48 +87,42 @@ func (h TransportHashes) Check(u *content.Upload) error {
 
 // MD5Mismatch is [wire.ErrMD5Mismatch] with the MD5 that the client expects and the one that the content has.
 func MD5Mismatch(want, has []byte) error {
-	return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(want)).
-		With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(has))
+	return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", FormatMD5(want)).With("ServerCalculatedMd5", FormatMD5(has))
 }
+
+// FormatMD5 writes an MD5 in base64, as headers have it.
+func FormatMD5(sum []byte) string { return base64.StdEncoding.EncodeToString(sum) }
 
 // FormatCRC writes a CRC64 in base64, as headers have it.
 func FormatCRC(crc uint64) string {
 	return base64.StdEncoding.EncodeToString(binary.LittleEndian.AppendUint64(nil, crc))
 }
 
-// Receive makes the body durable and checks its hashes. wantMD5 asks for the MD5 even if the client sent none. On error
-// there is nothing to close.
-func (c *Call) Receive(w *state.Write, n int64, wantMD5 bool) (*content.Upload, error) {
-	return c.receiveBody(w, n, false, func(*encryption.Sealer) bool { return wantMD5 })
+// Reception is what depends on the operation when a body is received.
+type Reception struct {
+	// Existing is set for content that is added to a blob that exists.
+	Existing bool
+	// MD5 asks for the MD5 even if the client sent none, ScopeMD5 does in an encryption scope.
+	MD5, ScopeMD5 bool
 }
 
-// ReceiveFor is Receive for content that is added to a blob that exists.
-func (c *Call) ReceiveFor(w *state.Write, n int64) (*content.Upload, error) {
-	return c.receiveBody(w, n, true, func(*encryption.Sealer) bool { return false })
-}
-
-// ReceivePages is ReceiveFor for Put Page, which has the MD5, and no CRC64, if the blob is in an encryption scope
-// (recorded).
-func (c *Call) ReceivePages(w *state.Write, n int64) (*content.Upload, error) {
-	return c.receiveBody(w, n, true, func(by *encryption.Sealer) bool { return by.ID().Scope != "" })
-}
-
-func (c *Call) receiveBody(w *state.Write, n int64, existing bool,
-	wantMD5 func(*encryption.Sealer) bool) (*content.Upload, error) {
-	sent, err := c.TransportHashes()
+// Receive makes the body, of n bytes of content, durable and checks its hashes. On error there is nothing to close.
+func (c *Call) Receive(w *state.Write, n int64, how Reception) (*content.Upload, error) {
+	sent, err := ReadTransportHashes(c.Operation, c.Headers())
 	if err != nil {
 		return nil, err
 	}
+	var o content.Options
 	// Answers of these versions have a CRC64 of the body, so it is computed while the body is stored and not in a second
 	// pass.
-	o := content.Options{CRC64: sent.HasCRC || c.EffectiveVersion() >= V20190202}
-	if o.Sealer, err = c.State.Blobs.Sealer(w, existing); err != nil {
+	o.CRC64 = sent.HasCRC || c.EffectiveVersion() >= V20190202
+	if o.Sealer, err = c.State.Blobs.Sealer(w, how.Existing); err != nil {
 		return nil, err
 	}
 	// Computed only if it is asked for or stored: it is slower than the disk.
-	o.MD5 = wantMD5(o.Sealer) || sent.MD5 != nil || !o.CRC64
+	o.MD5 = how.MD5 || how.ScopeMD5 && o.Sealer.ID().Scope != "" || sent.MD5 != nil || !o.CRC64
 	var u *content.Upload
-	if c.HasHeader(structuredHeader) {
+	if c.Headers().Has(structuredHeader) {
 		u, err = c.receiveStructured(n, o)
 	} else {
 		u, err = content.Store(c.State.Extents(), c.HTTP.Body, n, o)
@@ -170,7 +163,7 @@ func (c *Call) receiveStructured(n int64, o content.Options) (*content.Upload, e
 // version knows no CRC64, otherwise the CRC64. From version 2026-10-06 on the CRC64 is there in either case.
 func (c *Call) SendHashes(u *content.Upload) {
 	if u.MD5 != nil {
-		c.Set("Content-MD5", base64.StdEncoding.EncodeToString(u.MD5))
+		c.Set("Content-MD5", FormatMD5(u.MD5))
 	}
 	if u.HasCRC64 && (u.MD5 == nil || c.HasHeader("X-Ms-Content-Crc64") || c.EffectiveVersion() >= V20261006) {
 		c.Set("x-ms-content-crc64", FormatCRC(u.CRC64))

@@ -60,19 +60,19 @@ var errMutuallyExclusive = Fail(http.StatusBadRequest, "MutuallyExclusiveQueryPa
 	"The specified query parameters are mutually exclusive.")
 
 // Address reads the snapshot and versionid parameters.
-func (c *Call) Address() (a record.Address, err error) {
-	if c.Query.Has("snapshot") {
-		s := c.Query.Get("snapshot")
+func Address(q wire.Query) (a record.Address, err error) {
+	if q.Has("snapshot") {
+		s := q.Get("snapshot")
 		var ok bool
 		if a.Snapshot, ok = ticks.ParseISO(s); !ok {
 			return a, invalidSnapshot(s)
 		}
 	}
-	if c.Query.Has("versionid") {
+	if q.Has("versionid") {
 		if a.Snapshot != 0 {
 			return a, errMutuallyExclusive
 		}
-		s := c.Query.Get("versionid")
+		s := q.Get("versionid")
 		var ok bool
 		// All seven digits of the second are needed here, unlike in a snapshot's time.
 		if a.Version, ok = ticks.ParseISO(s); !ok || len(s) != len(wire.ISO7) {

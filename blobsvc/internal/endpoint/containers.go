@@ -15,7 +15,7 @@ import (
 // defaultScope reads the scope that a new container gives its blobs, "" for none, and whether they can have no other.
 func (c *Call) defaultScope() (scope string, only bool, err error) {
 	scope = c.Header("X-Ms-Default-Encryption-Scope")
-	if only, _, err = c.Flag("X-Ms-Deny-Encryption-Scope-Override"); err != nil {
+	if only, _, err = c.Headers().Flag("X-Ms-Deny-Encryption-Scope-Override"); err != nil {
 		return "", false, err
 	}
 	if only && scope == "" {
@@ -49,7 +49,7 @@ func (c *Call) NewContainerWrite() state.ContainerWrite {
 
 // GetContainer reads the container that the request names, and checks the lease ID if one was sent.
 func (c *Call) GetContainer() (rec record.Container, err error) {
-	id, err := c.LeaseID("X-Ms-Lease-Id")
+	id, err := LeaseID(c.Headers(), "X-Ms-Lease-Id")
 	if err != nil {
 		return rec, err
 	}
@@ -60,12 +60,12 @@ func (c *Call) GetContainer() (rec record.Container, err error) {
 // containers know only dates.
 func (c *Call) NewConditionalContainerWrite() (w state.ContainerWrite, err error) {
 	w = c.NewContainerWrite()
-	conditions := c.Conditions()
+	conditions := c.Headers().Conditions()
 	if conditions.IfMatch != "" || conditions.IfNoneMatch != "" {
 		return w, errConditionHeadersNotSupported
 	}
 	w.If.Conditions = state.Conditions(conditions)
-	w.If.LeaseID, err = c.LeaseID("X-Ms-Lease-Id")
+	w.If.LeaseID, err = LeaseID(c.Headers(), "X-Ms-Lease-Id")
 	return w, err
 }
 

@@ -34,7 +34,7 @@ func (c *Call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 			present++
 		}
 	}
-	algorithm, err := c.Word(canonical+"Algorithm", "AES256")
+	algorithm, err := c.Headers().Word(canonical+"Algorithm", "AES256")
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +89,10 @@ func (c *Call) SendEncryption(by encryption.ID) {
 	}
 }
 
-// EncryptionScope reads the encryption scope that the request names: in a header, or in its token.
-func (c *Call) EncryptionScope(q *state.EncryptionRequest) error {
-	scope := c.Header("X-Ms-Encryption-Scope")
-	if t := c.Identity.Token(); t != nil && t.Scope != "" {
+// EncryptionScope reads the encryption scope that a request names: in a header, or in the token of its caller.
+func EncryptionScope(h wire.Headers, by auth.Identity, q *state.EncryptionRequest) error {
+	scope := h.Get("X-Ms-Encryption-Scope")
+	if t := by.Token(); t != nil && t.Scope != "" {
 		if scope != "" && scope != t.Scope {
 			return auth.ErrAuthorizationFailure
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// expiry reads x-ms-expiry-option and x-ms-expiry-time.
-func (c *Call) expiry() (e state.Expiry, err error) {
-	value := c.Header("X-Ms-Expiry-Time")
-	option, err := c.Word("X-Ms-Expiry-Option", "NeverExpire", "Absolute", "RelativeToNow", "RelativeToCreation")
+// expiry reads x-ms-expiry-option and x-ms-expiry-time, which may be relative to now.
+func expiry(h wire.Headers, now ticks.Ticks) (e state.Expiry, err error) {
+	value := h.Get("X-Ms-Expiry-Time")
+	option, err := h.Word("X-Ms-Expiry-Option", "NeverExpire", "Absolute", "RelativeToNow", "RelativeToCreation")
 	if err != nil {
 		return e, err
 	}
@@ -43,7 +43,7 @@ func (c *Call) expiry() (e state.Expiry, err error) {
 		if option == "RelativeToCreation" {
 			e.AfterCreation = d
 		} else {
-			e.At = c.Ticks() + d
+			e.At = now + d
 		}
 	}
 	return e, nil
@@ -55,17 +55,18 @@ const maxExpiryIn = 1 << 62 / (ticks.Second / 1000)
 
 // NewExpiry reads the expiry time of a new blob; 0 is never.
 func (c *Call) NewExpiry() (ticks.Ticks, error) {
-	e, err := c.expiry()
+	h, now := c.Headers(), c.Ticks()
+	e, err := expiry(h, now)
 	if err != nil {
 		return 0, err
 	}
-	if c.Header("X-Ms-Expiry-Option") != "" {
+	if h.Get("X-Ms-Expiry-Option") != "" {
 		if err := c.checkExpiry(); err != nil {
 			return 0, err
 		}
 	}
-	at, err := e.Of(c.Ticks(), c.Ticks())
-	return at, c.expiryError(err)
+	at, err := e.Of(now, now)
+	return at, expiryError(h, err)
 }
 
 // checkExpiry refuses expiry times in accounts that have none. The status is recorded; clients call Set Blob Expiry to
@@ -78,9 +79,9 @@ func (c *Call) checkExpiry() error {
 }
 
 // expiryError names the header with an expiry time that is out of range.
-func (c *Call) expiryError(err error) error {
+func expiryError(h wire.Headers, err error) error {
 	if errors.Is(err, state.ErrExpiry) {
-		return wire.InvalidHeader("x-ms-expiry-time", c.Header("X-Ms-Expiry-Time"))
+		return wire.InvalidHeader("x-ms-expiry-time", h.Get("X-Ms-Expiry-Time"))
 	}
 	return err
 }
@@ -97,13 +98,13 @@ func (c *Call) SetBlobExpiry() error {
 	if err != nil {
 		return err
 	}
-	e, err := c.expiry()
+	e, err := expiry(c.Headers(), c.Ticks())
 	if err != nil {
 		return err
 	}
 	result, err := c.State.Blobs.SetExpiry(&w, e)
 	if err != nil {
-		return c.expiryError(err)
+		return expiryError(c.Headers(), err)
 	}
 	c.SendChanged(result.Changed)
 	return c.Status(http.StatusOK)

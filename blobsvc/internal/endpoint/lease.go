@@ -20,7 +20,7 @@ var leaseActions = map[string]lease.Action{"acquire": lease.Acquire, "renew": le
 // LeaseRequest reads x-ms-lease-action and the headers that it needs. on is what is leased: delete permission allows to
 // break a lease, and nothing else. https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
 func (c *Call) LeaseRequest(on auth.ResourceType) (q lease.Request, err error) {
-	action, err := c.NeedWord("X-Ms-Lease-Action", "acquire", "renew", "change", "release", "break")
+	action, err := c.Headers().NeedWord("X-Ms-Lease-Action", "acquire", "renew", "change", "release", "break")
 	if err != nil {
 		return q, err
 	}
@@ -30,10 +30,10 @@ func (c *Call) LeaseRequest(on auth.ResourceType) (q lease.Request, err error) {
 			return q, err
 		}
 	}
-	if q.ID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
+	if q.ID, err = LeaseID(c.Headers(), "X-Ms-Lease-Id"); err != nil {
 		return q, err
 	}
-	if q.Proposed, err = c.LeaseID("X-Ms-Proposed-Lease-Id"); err != nil {
+	if q.Proposed, err = LeaseID(c.Headers(), "X-Ms-Proposed-Lease-Id"); err != nil {
 		return q, err
 	}
 	needID := func() error {
@@ -71,7 +71,7 @@ func (c *Call) LeaseRequest(on auth.ResourceType) (q lease.Request, err error) {
 
 // ProposedLease reads x-ms-proposed-lease-id, which must be there, and x-ms-lease-duration.
 func (c *Call) ProposedLease() (id string, duration int64, err error) {
-	if id, err = c.LeaseID("X-Ms-Proposed-Lease-Id"); err != nil {
+	if id, err = LeaseID(c.Headers(), "X-Ms-Proposed-Lease-Id"); err != nil {
 		return "", 0, err
 	}
 	if id == "" {

@@ -31,13 +31,13 @@ type contentRequest struct {
 }
 
 // ContentRequest reads the range, and x-ms-range-get-content-md5 and -crc64.
-func (c *Call) ContentRequest() (q contentRequest, err error) {
-	q.rng, q.partial = c.RequestRange()
+func ContentRequest(sent wire.Headers) (q contentRequest, err error) {
+	q.rng, q.partial = RequestRange(sent)
 	for _, h := range [...][2]string{
 		{"X-Ms-Range-Get-Content-Md5", "x-ms-range-get-content-md5"},
 		{"X-Ms-Range-Get-Content-Crc64", "x-ms-range-get-content-crc64"},
 	} {
-		wanted, _, err := c.Flag(h[0])
+		wanted, _, err := sent.Flag(h[0])
 		switch {
 		case err != nil:
 			return q, err

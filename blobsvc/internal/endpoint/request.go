@@ -1,8 +1,6 @@
 package endpoint
 
 import (
-	"strings"
-
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
@@ -24,7 +22,7 @@ func (c *Call) Ref() state.Ref {
 // NewUnconditionalWrite returns the parameters of a change of the blob in the request, without preconditions.
 func (c *Call) NewUnconditionalWrite() state.Write {
 	return state.Write{Ref: c.Ref(), Now: c.Now, Policy: c.Policy(c.Account),
-		Rights:     c.rights(),
+		Rights:     c.touched.rights(c.Holds(OfWrites) == nil),
 		Origin:     eventlog.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
 		Encryption: state.EncryptionRequest{Key: c.Key}}
 }
@@ -32,7 +30,7 @@ func (c *Call) NewUnconditionalWrite() state.Write {
 // NewWrite returns the parameters of a change of the blob in the request.
 func (c *Call) NewWrite() (w state.Write, err error) {
 	w = c.NewUnconditionalWrite()
-	w.If, err = c.preconditions()
+	w.If, err = preconditions(c.Headers(), c.Identity)
 	return w, err
 }
 
@@ -41,7 +39,7 @@ func (c *Call) NewWriteAt() (w state.Write, err error) {
 	if w, err = c.NewWrite(); err != nil {
 		return w, err
 	}
-	w.At, err = c.Address()
+	w.At, err = Address(c.Query)
 	return w, err
 }
 
@@ -51,28 +49,28 @@ func (c *Call) NewWriteExisting() (w state.Write, err error) {
 	if w, err = c.NewWrite(); err != nil {
 		return w, err
 	}
-	err = c.EncryptionScope(&w.Encryption)
+	err = EncryptionScope(c.Headers(), c.Identity, &w.Encryption)
 	return w, err
 }
 
 // NewRead returns the parameters of a read of the blob, snapshot or version in the request.
 func (c *Call) NewRead() (r state.Read, err error) {
 	r = state.Read{Ref: c.Ref(), Now: c.Now, Key: c.Key, Want: posix.Read}
-	if r.If, err = c.preconditions(); err != nil {
+	if r.If, err = preconditions(c.Headers(), c.Identity); err != nil {
 		return r, err
 	}
-	r.At, err = c.Address()
+	r.At, err = Address(c.Query)
 	return r, err
 }
 
 // preconditions reads the conditional headers, x-ms-if-tags and x-ms-lease-id.
-func (c *Call) preconditions() (p state.Preconditions, err error) {
-	p.Conditions = state.Conditions(c.Conditions())
-	if p.LeaseID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
+func preconditions(h wire.Headers, by auth.Identity) (p state.Preconditions, err error) {
+	p.Conditions = state.Conditions(h.Conditions())
+	if p.LeaseID, err = LeaseID(h, "X-Ms-Lease-Id"); err != nil {
 		return p, err
 	}
-	if s := c.Header("X-Ms-If-Tags"); s != "" {
-		if err := c.HoldsTags(); err != nil {
+	if s := h.Get("X-Ms-If-Tags"); s != "" {
+		if err := by.Holds(OfTags); err != nil {
 			return p, err
 		}
 		p.Tags, err = ParseTagCondition("x-ms-if-tags", s)
@@ -90,8 +88,8 @@ func ParseTagCondition(header, s string) (*state.TagQuery, error) {
 }
 
 // LeaseID reads a header with a lease ID, a GUID in any of its usual forms.
-func (c *Call) LeaseID(header string) (string, error) {
-	s := c.Header(header)
+func LeaseID(h wire.Headers, header string) (string, error) {
+	s := h.Get(header)
 	if s == "" {
 		return "", nil
 	}
@@ -120,9 +118,9 @@ func (c *Call) AnswerVersion() wire.Version {
 	return c.EffectiveVersion()
 }
 
-// ByVersion returns the limit, in bytes, of the request's version.
-func (c *Call) ByVersion(v2019, v2016, before int64) int64 {
-	switch v := c.EffectiveVersion(); {
+// ByVersion returns the limit, in bytes, of a version.
+func ByVersion(v wire.Version, v2019, v2016, before int64) int64 {
+	switch {
 	case v >= wire.V20191212:
 		return v2019
 	case v >= V20160531:
@@ -131,49 +129,17 @@ func (c *Call) ByVersion(v2019, v2016, before int64) int64 {
 	return before
 }
 
-// Azure takes the words of enumerations in any case, as far as clients show: the legacy client for .NET sends Max,
-// Increment, Update and Clear, the one for Python True, the one for Java COMMITTED, where the reference has lower case.
-
-// Word reads a header with a word of an enumeration, in any case. It returns the word as known has it, "" for an absent
-// or empty header, and an error for other words.
-func (c *Call) Word(header string, known ...string) (string, error) {
-	s := c.Header(header)
-	if s == "" {
-		return "", nil
-	}
-	for _, k := range known {
-		if strings.EqualFold(s, k) {
-			return k, nil
-		}
-	}
-	return "", wire.InvalidHeader(header, s)
-}
-
-// NeedWord is word for a header that must be there.
-func (c *Call) NeedWord(header string, known ...string) (string, error) {
-	if c.Header(header) == "" {
-		return "", wire.MissingHeader(header)
-	}
-	return c.Word(header, known...)
-}
-
-// Flag reads a header that is true or false, in any case. sent reports whether it is there and not empty.
-func (c *Call) Flag(header string) (value, sent bool, err error) {
-	s, err := c.Word(header, "true", "false")
-	return s == "true", s != "", err
-}
-
 // RequestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range, or one that
 // cannot be parsed: Azure answers such a read with the whole.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-the-range-header-for-blob-service-operations
-func (c *Call) RequestRange() (r state.Range, ok bool) { return ParseRange(c.RangeHeader()) }
+func RequestRange(h wire.Headers) (r state.Range, ok bool) { return ParseRange(RangeHeader(h)) }
 
 // RangeHeader is x-ms-range, or Range if that is absent.
-func (c *Call) RangeHeader() string {
-	if s := c.Header("X-Ms-Range"); s != "" {
+func RangeHeader(h wire.Headers) string {
+	if s := h.Get("X-Ms-Range"); s != "" {
 		return s
 	}
-	return c.Header("Range")
+	return h.Get("Range")
 }
 
 // Service versions at which the Blob service's behaviour changes. Package wire has the versions that affect several

@@ -39,9 +39,9 @@ const (
 // errStructuredBody: a body that is not of the form that its header names.
 var errStructuredBody = wire.ErrInvalidInput.WithMessage("The structured body is malformed.")
 
-// Structured reports whether the request's body is structured, or its answer is to be.
-func (c *Call) Structured() (bool, error) {
-	form := c.Header(structuredHeader)
+// Structured reports whether the body of a request is structured, or its answer is to be.
+func Structured(h wire.Headers) (bool, error) {
+	form := h.Get(structuredHeader)
 	if form != "" && form != StructuredForm {
 		return false, wire.InvalidHeader("x-ms-structured-body", form)
 	}
@@ -70,14 +70,14 @@ func (c *Call) refuseStructured() error {
 	return nil
 }
 
-// structuredContent is the length of a request's content, where its body is structured.
-func (c *Call) structuredContent() (int64, error) {
-	text := c.Header(structuredLength)
+// structuredContent is the length of a request's content, where its body is structured and has a length in bytes.
+func structuredContent(h wire.Headers, length int64) (int64, error) {
+	text := h.Get(structuredLength)
 	if text == "" {
 		return 0, wire.MissingHeader("x-ms-structured-content-length")
 	}
 	n, ok := ParseOffset(text)
-	if !ok || n > c.HTTP.ContentLength {
+	if !ok || n > length {
 		return 0, wire.InvalidHeader("x-ms-structured-content-length", text)
 	}
 	return n, nil

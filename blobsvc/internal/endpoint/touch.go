@@ -77,9 +77,8 @@ func (c *Call) grant(t *frontend.Touch) (tree.Grant, error) {
 	return tree.Grant{Held: true, By: by.Caller()}, nil
 }
 
-// Granted is what the caller may do of a deed that the row of the operation declares, on the path that a header names
-// or, if that is "", the path of the URL. Nothing is granted of a deed that the row does not declare, or that the
-// request does not ask for.
+// Granted is what the caller may do of a deed that the row of the operation declares, on the path that a header names.
+// Nothing is granted of a deed that the row does not declare, or that the request does not ask for.
 func (c *Call) Granted(d frontend.Deed, header string) tree.Grant {
 	return c.touched.grants[deedOn{d, header}]
 }
@@ -105,13 +104,15 @@ func (c *Call) OfCaller(container, blob string, need auth.Need) (*Call, error) {
 	return &at, at.AdmitCaller(id, need)
 }
 
-// rights are the permissions of the request that its transaction checks.
-func (c *Call) rights() state.Rights {
-	r := state.Rights{Overwrite: c.Holds(OfWrites) == nil, Below: c.Granted(frontend.Spans, "").Held,
-		Alter: c.Granted(frontend.Alters, ""), Chown: c.Granted(frontend.Chowns, "")}
-	for i := range c.touched.declared {
-		if c.touched.declared[i].Does == frontend.Overwrites {
-			r.Overwrite = c.Granted(frontend.Overwrites, "").Held
+// rights are the permissions for the path of the URL that the transaction of the request checks. overwrite reports
+// whether the caller may overwrite the path, for an operation that does not declare that it does.
+func (t *touched) rights(overwrite bool) state.Rights {
+	of := func(d frontend.Deed) tree.Grant { return t.grants[deedOn{d, ""}] }
+	r := state.Rights{Overwrite: overwrite, Below: of(frontend.Spans).Held, Alter: of(frontend.Alters),
+		Chown: of(frontend.Chowns)}
+	for i := range t.declared {
+		if t.declared[i].Does == frontend.Overwrites {
+			r.Overwrite = of(frontend.Overwrites).Held
 		}
 	}
 	return r

@@ -27,7 +27,7 @@ func position(c *call) (int64, error) {
 // pathLease reads what an append or a flush does with the lease. Auto-renewal and release act on the lease that the
 // request names.
 func pathLease(c *call) (q state.PathLease, err error) {
-	action, err := c.Word("X-Ms-Lease-Action", "acquire", "auto-renew", "release", "acquire-release")
+	action, err := c.Headers().Word("X-Ms-Lease-Action", "acquire", "auto-renew", "release", "acquire-release")
 	if err != nil || action == "" {
 		return q, err
 	}
@@ -69,7 +69,7 @@ func (s *Service) appendPath(c *call) error {
 		return wire.InvalidHeader("Content-Length", "0")
 	}
 	w := c.NewUnconditionalWrite()
-	if w.If.LeaseID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
+	if w.If.LeaseID, err = endpoint.LeaseID(c.Headers(), "X-Ms-Lease-Id"); err != nil {
 		return err
 	}
 	// The append makes the same checks in its transaction. This one spares the client a long upload that would be
@@ -79,7 +79,7 @@ func (s *Service) appendPath(c *call) error {
 			return err
 		}
 	}
-	up, err := c.ReceiveFor(&w, n)
+	up, err := c.Receive(&w, n, endpoint.Reception{Existing: true})
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *Service) flushPath(c *call) error {
 	if f.Lease, err = pathLease(c); err != nil {
 		return err
 	}
-	if f.Headers, err = fileHeaders(c); err != nil {
+	if f.Headers, err = fileHeaders(c.Headers()); err != nil {
 		return err
 	}
 	w, err := c.NewWrite()
@@ -164,7 +164,7 @@ func (s *Service) flushPath(c *call) error {
 
 // readPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/read
 func (s *Service) readPath(c *call) error {
-	q, err := c.ContentRequest()
+	q, err := endpoint.ContentRequest(c.Headers())
 	if err != nil {
 		return err
 	}

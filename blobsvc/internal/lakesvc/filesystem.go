@@ -22,11 +22,11 @@ var errPropertyName = endpoint.Fail(http.StatusBadRequest, "InvalidPropertyName"
 // readMetadata reads x-ms-properties: "name=value,..." with values in base64, which stand for ASCII. sent is set if the
 // header is there, which may be empty.
 // https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
-func readMetadata(c *call) (list []record.Meta, sent bool, err error) {
+func readMetadata(h wire.Headers) (list []record.Meta, sent bool, err error) {
 	const header = "X-Ms-Properties"
-	s := c.Header(header)
+	s := h.Get(header)
 	if s == "" {
-		return nil, c.HasHeader(header), nil
+		return nil, h.Has(header), nil
 	}
 	size := 0
 	seen := map[string]bool{}
@@ -115,7 +115,7 @@ func (s *Service) listFilesystems(c *call) error {
 
 // createFilesystem: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/create
 func (s *Service) createFilesystem(c *call) error {
-	metadata, _, err := readMetadata(c)
+	metadata, _, err := readMetadata(c.Headers())
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Service) createFilesystem(c *call) error {
 // setFilesystemProperties:
 // https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/set-properties
 func (s *Service) setFilesystemProperties(c *call) error {
-	metadata, _, err := readMetadata(c)
+	metadata, _, err := readMetadata(c.Headers())
 	if err != nil {
 		return err
 	}

@@ -19,11 +19,11 @@ import (
 )
 
 // fileHeaders reads the headers with the properties of a file. change sets those that were sent; it is nil if none was.
-func fileHeaders(c *call) (change func(*record.Headers), err error) {
+func fileHeaders(sent wire.Headers) (change func(*record.Headers), err error) {
 	// A header that is sent empty removes the value, so that sent and empty are kept apart.
 	var sum string
-	sumSent := c.HasHeader("X-Ms-Content-Md5")
-	if s := c.Header("X-Ms-Content-Md5"); s != "" {
+	sumSent := sent.Has("X-Ms-Content-Md5")
+	if s := sent.Get("X-Ms-Content-Md5"); s != "" {
 		b, err := endpoint.ParseMD5(s)
 		if err != nil {
 			return nil, err
@@ -42,19 +42,19 @@ func fileHeaders(c *call) (change func(*record.Headers), err error) {
 	}
 	any := sumSent
 	for _, f := range own {
-		any = any || c.HasHeader(f.name)
+		any = any || sent.Has(f.name)
 	}
 	if !any {
 		return nil, nil
 	}
 	return func(h *record.Headers) {
 		for _, f := range own {
-			if c.HasHeader(f.name) {
-				*f.field(h) = c.Header(f.name)
+			if sent.Has(f.name) {
+				*f.field(h) = sent.Get(f.name)
 			}
 		}
-		if c.HasHeader("X-Ms-Content-Disposition") {
-			h.DispositionSet = c.Header("X-Ms-Content-Disposition") != ""
+		if sent.Has("X-Ms-Content-Disposition") {
+			h.DispositionSet = sent.Get("X-Ms-Content-Disposition") != ""
 		}
 		if sumSent {
 			h.MD5 = sum
@@ -62,25 +62,25 @@ func fileHeaders(c *call) (change func(*record.Headers), err error) {
 	}, nil
 }
 
-// newNode reads what a request gives to the path that it creates. In a flat account the headers are refused.
-func (s *Service) newNode(c *call, directory bool) (n *tree.NewNode, err error) {
-	n = &tree.NewNode{Directory: directory, Owner: c.Header("X-Ms-Owner"), Group: c.Header("X-Ms-Group"),
-		Context: c.Header("X-Ms-Encryption-Context"), Transaction: c.Header(transactionHeader)}
-	if s := c.Header("X-Ms-Permissions"); s != "" {
+// newNode reads what a request gives to the path that it creates. Where that is not in a tree the headers are refused.
+func newNode(sent wire.Headers, inTree, directory bool) (n *tree.NewNode, err error) {
+	n = &tree.NewNode{Directory: directory, Owner: sent.Get("X-Ms-Owner"), Group: sent.Get("X-Ms-Group"),
+		Context: sent.Get("X-Ms-Encryption-Context"), Transaction: sent.Get(transactionHeader)}
+	if s := sent.Get("X-Ms-Permissions"); s != "" {
 		mode, err := posix.ParseMode(s)
 		if err != nil {
 			return nil, errPermissions
 		}
 		n.Mode = &mode
 	}
-	if s := c.Header("X-Ms-Umask"); s != "" {
+	if s := sent.Get("X-Ms-Umask"); s != "" {
 		umask, err := posix.ParseUmask(s)
 		if err != nil {
 			return nil, wire.InvalidHeader("x-ms-umask", s)
 		}
 		n.Umask = &umask
 	}
-	if s := c.Header("X-Ms-Acl"); s != "" {
+	if s := sent.Get("X-Ms-Acl"); s != "" {
 		// Permissions are entries of the list as well, so that only one of the two can be given.
 		if n.Mode != nil {
 			return nil, errBothAccess
@@ -97,7 +97,7 @@ func (s *Service) newNode(c *call, directory bool) (n *tree.NewNode, err error) 
 	if len(n.Transaction) > maxTransaction {
 		return nil, wire.InvalidHeader("x-ms-client-transaction-id", n.Transaction)
 	}
-	if !c.IsTree() &&
+	if !inTree &&
 		(n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "" ||
 			n.Transaction != "") {
 		return nil, endpoint.ErrNeedsTree
@@ -135,7 +135,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if err := noContent(c); err != nil {
 		return err
 	}
-	if err := refuse(c, ofSource); err != nil {
+	if err := refuse(c.Headers(), ofSource); err != nil {
 		return err
 	}
 	w, err := c.NewWrite()
@@ -143,17 +143,17 @@ func (s *Service) createPath(c *call, directory bool) error {
 		return err
 	}
 	b := record.Blob{Kind: kind, Headers: record.Headers{ContentType: endpoint.DefaultType}, Lake: !directory}
-	if b.Metadata, _, err = readMetadata(c); err != nil {
+	if b.Metadata, _, err = readMetadata(c.Headers()); err != nil {
 		return err
 	}
-	headers, err := fileHeaders(c)
+	headers, err := fileHeaders(c.Headers())
 	if err != nil {
 		return err
 	}
 	if headers != nil {
 		headers(&b.Headers)
 	}
-	if w.Node, err = s.newNode(c, directory); err != nil {
+	if w.Node, err = newNode(c.Headers(), c.IsTree(), directory); err != nil {
 		return err
 	}
 	if c.Header("X-Ms-Expiry-Option") != "" && directory {
@@ -162,7 +162,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if b.Expires, err = c.NewExpiry(); err != nil {
 		return err
 	}
-	if err := c.EncryptionScope(&w.Encryption); err != nil {
+	if err := endpoint.EncryptionScope(c.Headers(), c.Identity, &w.Encryption); err != nil {
 		return err
 	}
 	if w.Lease, err = createLease(c); err != nil {
@@ -316,19 +316,19 @@ func (s *Service) renamePath(c *call) error {
 	if c.Header("X-Ms-Permissions") == "" {
 		unsupported = append(unsupported, "X-Ms-Umask")
 	}
-	if err := refuse(c, unsupported); err != nil {
+	if err := refuse(c.Headers(), unsupported); err != nil {
 		return err
 	}
 	// The front-end has resolved the source and checked its caller: it is a touch of the operation.
 	source, _ := c.Source(renameHeader)
 	src := state.RenameSource{Ref: source.Ref(), Below: c.Granted(frontend.Spans, renameHeader).Held,
 		Alter: c.Granted(frontend.Alters, renameHeader)}
-	conditions, err := c.SourceConditions()
+	conditions, err := c.Headers().SourceConditions()
 	if err != nil {
 		return err
 	}
 	src.If.Conditions = state.Conditions(conditions)
-	if src.If.LeaseID, err = c.LeaseID("X-Ms-Source-Lease-Id"); err != nil {
+	if src.If.LeaseID, err = endpoint.LeaseID(c.Headers(), "X-Ms-Source-Lease-Id"); err != nil {
 		return err
 	}
 	// The SDKs send legacy, with which a directory that exists is replaced or in the way. Hadoop sends no mode, and its
@@ -339,18 +339,18 @@ func (s *Service) renamePath(c *call) error {
 	if err != nil {
 		return err
 	}
-	if w.Node, err = s.newNode(c, false); err != nil {
+	if w.Node, err = newNode(c.Headers(), c.IsTree(), false); err != nil {
 		return err
 	}
 	var changes state.RenameChanges
-	metadata, _, err := readMetadata(c)
+	metadata, _, err := readMetadata(c.Headers())
 	if err != nil {
 		return err
 	}
 	if metadata != nil {
 		changes.Metadata = &metadata
 	}
-	if _, err := fileHeaders(c); err != nil { // which a rename leaves as they are (recorded)
+	if _, err := fileHeaders(c.Headers()); err != nil { // which a rename leaves as they are (recorded)
 		return err
 	}
 	rename := s.State.Paths.Rename
@@ -389,9 +389,9 @@ func noContent(c *call) error {
 }
 
 // refuse fails if the request has one of the headers, which the operation does not use.
-func refuse(c *call, headers []string) error {
+func refuse(sent wire.Headers, headers []string) error {
 	for _, name := range headers {
-		if c.Header(name) != "" {
+		if sent.Get(name) != "" {
 			return wire.ErrUnsupportedHeader.With("HeaderName", strings.ToLower(name))
 		}
 	}
@@ -407,11 +407,11 @@ func (s *Service) setPathProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	headers, err := fileHeaders(c)
+	headers, err := fileHeaders(c.Headers())
 	if err != nil {
 		return err
 	}
-	metadata, sent, err := readMetadata(c)
+	metadata, sent, err := readMetadata(c.Headers())
 	if err != nil {
 		return err
 	}

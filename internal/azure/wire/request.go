@@ -210,6 +210,9 @@ func (r *Request) parse(o Options) error {
 	return nil
 }
 
+// Headers returns the headers of the request.
+func (r *Request) Headers() Headers { return Headers(r.HTTP.Header) }
+
 // Header returns the first value of the named request header. name must be in Go's canonical form.
 func (r *Request) Header(name string) string { return header(r.HTTP.Header, name) }
 
