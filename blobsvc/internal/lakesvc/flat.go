@@ -4,18 +4,28 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // In a flat account a directory is an empty blob with the mark of a folder, or only the names below it, which the Blob
 // endpoint made. What changes a directory changes the blobs below it one by one, a page a request. Hadoop's tests have
 // it that directories and files of such accounts are as in a tree: one is not created over the other, a creation makes
 // the directories that are missing, and a rename wants its parent.
+
+// flat reads the paths of a flat account at one time, that of a request.
+type flat struct {
+	blobs state.Blobs
+	now   time.Time
+}
+
+func (s *Service) flat(c *call) flat { return flat{s.State.Blobs, c.Now} }
 
 // flatKind classifies a path of a flat account.
 type flatKind byte
@@ -28,8 +38,8 @@ const (
 )
 
 // kindOf finds what a path of a flat account names, and its record, if it has one.
-func (s *Service) kindOf(c *call, r state.Ref, b *record.Blob) (flatKind, error) {
-	switch err := s.State.Blobs.Status(&state.Read{Ref: r, Now: c.Now}, b); {
+func (f flat) kindOf(r state.Ref, b *record.Blob) (flatKind, error) {
+	switch err := f.blobs.Status(&state.Read{Ref: r, Now: f.now}, b); {
 	case err == nil && endpoint.HasFolderMark(b.Metadata):
 		return flatMarked, nil
 	case err == nil:
@@ -37,18 +47,18 @@ func (s *Service) kindOf(c *call, r state.Ref, b *record.Blob) (flatKind, error)
 	case !errors.Is(err, record.ErrBlobNotFound):
 		return flatNothing, err
 	}
-	below, _, err := s.below(c, r.Container, r.Blob, nil, 1)
+	below, _, err := f.below(r, nil, 1)
 	if len(below) > 0 {
 		return flatImplicit, err
 	}
 	return flatNothing, err
 }
 
-// checkFlat checks that a file or directory may be created in a flat account, and returns the directories above it that
+// mayCreate checks that a file or directory may be created, and returns the directories above it that
 // are missing.
-func (s *Service) checkFlat(c *call, r state.Ref, directory bool) (missing []string, err error) {
+func (f flat) mayCreate(r state.Ref, directory bool) (missing []string, err error) {
 	var b record.Blob
-	kind, err := s.kindOf(c, r, &b)
+	kind, err := f.kindOf(r, &b)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +70,7 @@ func (s *Service) checkFlat(c *call, r state.Ref, directory bool) (missing []str
 	}
 	for i := strings.LastIndexByte(r.Blob, '/'); i > 0; i = strings.LastIndexByte(r.Blob, '/') {
 		r.Blob = r.Blob[:i]
-		switch kind, err := s.kindOf(c, r, &b); {
+		switch kind, err := f.kindOf(r, &b); {
 		case err != nil:
 			return nil, err
 		case kind == flatFile:
@@ -98,7 +108,7 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	if err != nil {
 		return err
 	}
-	below, next, err := s.below(c, w.Container, w.Blob, from, flatPage)
+	below, next, err := s.flat(c).below(w.Ref, from, flatPage)
 	if err != nil {
 		return err
 	}
@@ -135,9 +145,9 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 }
 
 // below returns the names of at most n blobs of a flat account below a path, from a token on.
-func (s *Service) below(c *call, container, path string, from []byte, n int) (names []string, next []byte, err error) {
-	l := listing.Blobs{Prefix: path + "/", Max: n, Now: c.Ticks(), From: from}
-	next, err = s.State.Blobs.List(c.Account, container, &l, func(item listing.Item) error {
+func (f flat) below(r state.Ref, from []byte, n int) (names []string, next []byte, err error) {
+	l := listing.Blobs{Prefix: r.Blob + "/", Max: n, Now: ticks.Of(f.now), From: from}
+	next, err = f.blobs.List(r.Account, r.Container, &l, func(item listing.Item) error {
 		names = append(names, strings.Clone(item.Name))
 		return nil
 	})
@@ -153,9 +163,10 @@ func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, c
 	if err != nil {
 		return result, err
 	}
+	f := s.flat(c)
 	// A caller whose permission does not reach below the path can rename a file or an empty directory alone.
 	if !src.Below || !w.Rights.Below {
-		below, _, err := s.below(c, src.Container, src.Blob, nil, 1)
+		below, _, err := f.below(src.Ref, nil, 1)
 		if err != nil {
 			return result, err
 		}
@@ -165,7 +176,7 @@ func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, c
 	}
 	var from []byte
 	if token == nil {
-		if result, err = s.renameOwn(c, w, src, changes); err != nil || src.Container == w.Container && src.Blob == w.Blob {
+		if result, err = s.renameOwn(f, w, src, changes); err != nil || src.Container == w.Container && src.Blob == w.Blob {
 			return result, err
 		}
 	} else {
@@ -178,7 +189,7 @@ func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, c
 		}
 		w.Blob, from = to, []byte(rest)
 	}
-	below, next, err := s.below(c, src.Container, src.Blob, from, flatPage)
+	below, next, err := f.below(src.Ref, from, flatPage)
 	if err != nil {
 		return result, err
 	}
@@ -203,10 +214,10 @@ func within(dir, path string) string {
 }
 
 // renameOwn renames the blob of a path of a flat account, if it has one, and sets the path of w to its destination.
-func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, changes *state.RenameChanges) (
+func (s *Service) renameOwn(f flat, w *state.Write, src *state.RenameSource, changes *state.RenameChanges) (
 	result state.Result, err error) {
 	var source, old record.Blob
-	from, err := s.kindOf(c, src.Ref, &source)
+	from, err := f.kindOf(src.Ref, &source)
 	if err != nil {
 		return result, err
 	}
@@ -222,7 +233,7 @@ func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, ch
 	// The root of a container is a directory without a blob.
 	to := flatImplicit
 	if w.Blob != "" {
-		if to, err = s.kindOf(c, w.Ref, &old); err != nil {
+		if to, err = f.kindOf(w.Ref, &old); err != nil {
 			return result, err
 		}
 	}
@@ -230,12 +241,12 @@ func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, ch
 	if src.Into && to > flatFile && !same {
 		w.Blob = within(w.Blob, src.Blob)
 		same = src.Container == w.Container && src.Blob == w.Blob
-		if to, err = s.kindOf(c, w.Ref, &old); err != nil {
+		if to, err = f.kindOf(w.Ref, &old); err != nil {
 			return result, err
 		}
 	}
 	if !same {
-		if err := s.mayRename(c, w, src, directory, to); err != nil {
+		if err := f.mayRename(w, src, directory, to); err != nil {
 			return result, err
 		}
 	}
@@ -255,8 +266,8 @@ func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, ch
 	return s.State.Paths.Move(w, src, changes)
 }
 
-// mayRename checks the destination of a rename in a flat account, which is of a kind, and its parent.
-func (s *Service) mayRename(c *call, w *state.Write, src *state.RenameSource, directory bool, to flatKind) error {
+// mayRename checks the destination of a rename, which is of a kind, and its parent.
+func (f flat) mayRename(w *state.Write, src *state.RenameSource, directory bool, to flatKind) error {
 	switch {
 	case w.Blob == "", src.Container == w.Container && strings.HasPrefix(w.Blob, src.Blob+"/"):
 		return state.ErrRenameSource
@@ -264,7 +275,7 @@ func (s *Service) mayRename(c *call, w *state.Write, src *state.RenameSource, di
 		return state.ErrRenameKinds
 	// The kinds after flatFile are the directories.
 	case to > flatFile:
-		below, _, err := s.below(c, w.Container, w.Blob, nil, 1)
+		below, _, err := f.below(w.Ref, nil, 1)
 		if err == nil && len(below) > 0 {
 			err = state.ErrDirectoryNotEmpty
 		}
@@ -276,7 +287,7 @@ func (s *Service) mayRename(c *call, w *state.Write, src *state.RenameSource, di
 		return nil
 	}
 	var b record.Blob
-	switch kind, err := s.kindOf(c, parent, &b); {
+	switch kind, err := f.kindOf(parent, &b); {
 	case err != nil:
 		return err
 	case kind == flatFile:

@@ -172,7 +172,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 	// is refused leaves none behind.
 	var missing []string
 	if !c.IsTree() {
-		if missing, err = s.checkFlat(c, w.Ref, directory); err != nil {
+		if missing, err = s.flat(c).mayCreate(w.Ref, directory); err != nil {
 			return err
 		}
 		if directory {
