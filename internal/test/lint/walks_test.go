@@ -22,13 +22,15 @@ var walks = []struct {
 	operation, from, parameter string
 	functions, files, packages int
 }{
-	{"Insert Entity", "(*tablesvc.Service).insertEntity", "c", 27, 11, 4},
+	{"Insert Entity", "(*tablesvc.Service).insertEntity", "c", 25, 10, 4},
 	{"Put Message", "(*queuesvc.Service).putMessage", "c", 20, 10, 3},
 	{"Get Messages", "(*queuesvc.Service).getMessages", "c", 16, 8, 3},
-	{"Put Blob", "(*blobsvc.Service).putBlob", "c", 72, 19, 5},
-	{"Get Blob", "(*blobsvc.Service).getBlob", "c", 44, 16, 3},
-	{"Copy Blob", "(*blobsvc.Service).copyBlob", "c", 60, 15, 3},
-	{"Data Lake rename", "(*blobsvc/internal/lakesvc.Service).renamePath", "c", 72, 21, 6},
+	{"Put Blob of a block blob", "(*blobsvc.Service).putBlockBlob", "c", 27, 14, 3},
+	{"Put Blob of a page blob", "(*blobsvc.Service).createPageBlob", "c", 27, 14, 3},
+	{"Put Blob of an append blob", "(*blobsvc.Service).createAppendBlob", "c", 25, 14, 3},
+	{"Get Blob", "(*blobsvc.Service).getBlob", "c", 28, 12, 3},
+	{"Copy Blob", "(*blobsvc.Service).copyBlob", "c", 27, 15, 3},
+	{"Data Lake rename", "(*blobsvc/internal/lakesvc.Service).renamePath", "c", 22, 11, 3},
 	{"a message of a queue handler", "(*workers/internal/trigger.delivery).run", "d", 20, 4, 2},
 	{"an activity is taken", "(*internal/durable/hub.activities).accept", "messages", 18, 9, 3},
 	{"a call of a function in JavaScript", "(*functions.Host).call", "inv", 15, 8, 1},
