@@ -146,7 +146,7 @@ func (l *homeLoad) round(cluster *killrig.Cluster, fault string) time.Duration {
 	cancel()
 	switch fault {
 	case "stopped":
-		home.Resume()
+		check.OK(l.t, home.Resume())
 	case "cut":
 		l.web.Restore(at)
 	default:

@@ -2,8 +2,13 @@
 
 package killrig
 
-// Pause does nothing: this system cannot stop a process without ending it.
-func (n *Node) Pause() {}
+import "errors"
 
-// Resume does nothing.
-func (n *Node) Resume() {}
+// HasSignals reports whether this system has signals that end a process in order, stop it, and let it go on.
+const HasSignals = false
+
+// Pause does nothing: this system cannot stop a process without ending it.
+func (p *Process) Pause() {}
+
+// Resume does nothing, and fails.
+func (p *Process) Resume() error { return errors.ErrUnsupported }

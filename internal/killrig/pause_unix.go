@@ -4,8 +4,11 @@ package killrig
 
 import "syscall"
 
-// Pause stops the process without ending it.
-func (n *Node) Pause() { _ = n.Signal(syscall.SIGSTOP) }
+// HasSignals reports whether this system has signals that end a process in order, stop it, and let it go on.
+const HasSignals = true
 
-// Resume lets a paused process go on.
-func (n *Node) Resume() { _ = n.Signal(syscall.SIGCONT) }
+// Pause stops the process without ending it.
+func (p *Process) Pause() { _ = p.Signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on. It fails for one that has exited.
+func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }

@@ -68,12 +68,12 @@ func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.D
 	case faultPause:
 		n.Pause()
 		pause(ctx, length)
-		n.Resume()
+		_ = n.Resume()
 	case faultSlow:
 		for begun := time.Now(); time.Since(begun) < length && ctx.Err() == nil; {
 			n.Pause()
 			pause(ctx, slowStop)
-			n.Resume()
+			_ = n.Resume()
 			pause(ctx, slowRun)
 		}
 	case faultPower:

@@ -285,12 +285,12 @@ func (r *run) load(ctx context.Context, round int, p *process) (*checker, string
 // end ends a server in one of the ways.
 func (r *run) end(ctx context.Context, p *process) (how string, err error) {
 	switch n := r.rnd.IntN(10); {
-	case n < 2 && canStop:
+	case n < 2 && killrig.HasSignals:
 		r.report.Stops++
 		return "stopped", p.terminate()
 	case n < 4:
 		r.report.Pauses++
-		p.pause()
+		p.Pause()
 		pause(ctx, time.Duration(r.rnd.IntN(400))*time.Millisecond)
 		p.kill()
 		return "paused and killed", nil
@@ -312,7 +312,7 @@ func (r *run) finish(ctx context.Context) error {
 		return err
 	}
 	found := r.compare(ctx, true)
-	if canStop {
+	if killrig.HasSignals {
 		found.add(p.terminate())
 	} else {
 		p.kill()

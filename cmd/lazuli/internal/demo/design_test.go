@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/design"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 )
 
@@ -31,7 +32,7 @@ func TestDesigns(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			points := (&design.Pattern{Design: d}).Own()
-			if rig.CanFreeze {
+			if killrig.HasSignals {
 				points = append(points, rig.Frozen)
 			}
 			c := rig.Config{ConnectionString: testaccount.Open(t).ConnectionString, Worker: variantWorker("design"),

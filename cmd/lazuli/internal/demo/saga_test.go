@@ -17,6 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/orders"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -96,7 +97,7 @@ func sagaVariantWorker(forgets bool) func(orders.Settings) *exec.Cmd {
 func TestSaga(t *testing.T) {
 	t.Parallel()
 	c := sagaConfig(t, false, "durable/after-commit", "durable/after-activity-result")
-	if rig.CanFreeze {
+	if killrig.HasSignals {
 		c.Points = append(c.Points, rig.Frozen)
 	}
 	c.Pairs, c.SamplePairs = true, sample()

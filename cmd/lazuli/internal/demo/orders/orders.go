@@ -23,6 +23,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/story"
 	taskhub "github.com/lazuli-storage/lazuli/internal/durable/hub"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 	"github.com/lazuli-storage/lazuli/workers/roles/saga"
@@ -80,7 +81,7 @@ func Points() []string {
 			points = append(points, name)
 		}
 	}
-	if rig.CanFreeze {
+	if killrig.HasSignals {
 		points = append(points, rig.Frozen)
 	}
 	return points
@@ -461,7 +462,7 @@ func (r *run) freeze(ctx context.Context, row *Row) error {
 		return err
 	}
 	// Only after the other worker has finished all orders: every write of this one is now stale.
-	if err := worker.Thaw(); err != nil {
+	if err := worker.Resume(); err != nil {
 		return err
 	}
 	return worker.Stop(ctx)

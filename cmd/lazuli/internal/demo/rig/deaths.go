@@ -163,7 +163,7 @@ func (r *Run) runUntilFrozen(ctx context.Context) (_ *Child, err error) {
 func (r *Run) letGoOn(ctx context.Context, worker *Child) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("no progress for %v", r.Patience))
 	defer cancel()
-	if err := worker.Thaw(); err != nil {
+	if err := worker.Resume(); err != nil {
 		return err
 	}
 	return worker.Stop(ctx)

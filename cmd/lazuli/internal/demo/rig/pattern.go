@@ -1,6 +1,10 @@
 package rig
 
-import "context"
+import (
+	"context"
+
+	"github.com/lazuli-storage/lazuli/internal/killrig"
+)
 
 // Pattern is a role with its data, as the harness sees it. Items are known by keys.
 type Pattern interface {
@@ -39,7 +43,7 @@ type Pattern interface {
 
 // PointsOf returns what a run visits by default.
 func PointsOf(p Pattern) []string {
-	if _, one := p.(interface{ OneProcess() }); one || !CanFreeze {
+	if _, one := p.(interface{ OneProcess() }); one || !killrig.HasSignals {
 		return p.Points()
 	}
 	return append(p.Points(), Frozen)
