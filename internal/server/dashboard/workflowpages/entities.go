@@ -51,19 +51,15 @@ func (d *workflowPages) durableEntities(w http.ResponseWriter, r *http.Request) 
 	if name := q.Get("name"); name != "" {
 		path = append(path, name)
 	}
-	got, err := d.workflowCall(r, http.MethodGet, path, url.Values{"top": {fmt.Sprint(frame.PageSize)},
-		"fetchState": {"true"},
-		"details":    {"true"}}, "", q.Get("marker"))
-	if err != nil {
-		return err
-	}
 	var rows []durableEntity
-	if err := json.Unmarshal(got.Body.Bytes(), &rows); err != nil {
+	got, err := d.read(r, r.PathValue("hub"), path, url.Values{"top": {fmt.Sprint(frame.PageSize)},
+		"fetchState": {"true"}, "details": {"true"}}, q.Get("marker"), &rows)
+	if err != nil {
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
 	return d.Show(w, r, "Entities", frame.CrumbsOf(account, "workflows", hub),
-		durableEntitiesPage{Hub: hub, Rows: rows, Name: q.Get("name"), Next: got.Header().Get("X-Ms-Continuation-Token"),
+		durableEntitiesPage{Hub: hub, Rows: rows, Name: q.Get("name"), Next: got.Header().Get(continuation),
 			Now: d.Now()})
 }
 
@@ -82,15 +78,11 @@ func (durableEntityPage) Template() string { return "durable_entity" }
 // durableEntity is the page of an entity, which the query names.
 func (d *workflowPages) durableEntity(w http.ResponseWriter, r *http.Request) error {
 	name, key := r.URL.Query().Get("name"), r.URL.Query().Get("key")
-	got, err := d.workflowCall(r, http.MethodGet, []string{"entities", name, key}, url.Values{"details": {"true"}}, "", "")
-	if err != nil {
-		return err
-	}
-	var e durableEntity
-	if err := json.Unmarshal(got.Body.Bytes(), &e); err != nil {
-		return err
-	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
+	var e durableEntity
+	if _, err := d.read(r, hub, []string{"entities", name, key}, url.Values{"details": {"true"}}, "", &e); err != nil {
+		return err
+	}
 	return d.Show(w, r, name+" "+key, frame.CrumbsOf(account, "workflows", hub, "entities"),
 		durableEntityPage{Hub: hub, Entity: e, Now: d.Now()})
 }
@@ -102,8 +94,8 @@ func (d *workflowPages) signalDurableEntity(w http.ResponseWriter, r *http.Reque
 	}
 	q := r.URL.Query()
 	name, key := cmp.Or(q.Get("name"), r.PostFormValue("name")), cmp.Or(q.Get("key"), r.PostFormValue("key"))
-	if _, err := d.workflowCall(r, http.MethodPost, []string{"entities", name, key},
-		url.Values{"op": {r.PostFormValue("operation")}}, r.PostFormValue("input"), ""); err != nil {
+	if _, err := d.send(r, http.MethodPost, []string{"entities", name, key},
+		url.Values{"op": {r.PostFormValue("operation")}}, r.PostFormValue("input")); err != nil {
 		return err
 	}
 	http.Redirect(w, r, frame.Link("accounts", r.PathValue("account"), "workflows", r.PathValue("hub"), "entity")+
@@ -162,13 +154,11 @@ func (schedulesPage) Template() string { return "schedules" }
 
 // schedules is the page of a hub's scheduled tasks.
 func (d *workflowPages) schedules(w http.ResponseWriter, r *http.Request) error {
-	got, err := d.workflowCall(r, http.MethodGet, []string{"entities", scheduleName},
-		url.Values{"top": {fmt.Sprint(frame.PageSize)}, "fetchState": {"true"}}, "", r.URL.Query().Get("marker"))
-	if err != nil {
-		return err
-	}
 	var entities []durableEntity
-	if err := json.Unmarshal(got.Body.Bytes(), &entities); err != nil {
+	got, err := d.read(r, r.PathValue("hub"), []string{"entities", scheduleName},
+		url.Values{"top": {fmt.Sprint(frame.PageSize)}, "fetchState": {"true"}},
+		r.URL.Query().Get("marker"), &entities)
+	if err != nil {
 		return err
 	}
 	var rows []schedule
@@ -177,7 +167,7 @@ func (d *workflowPages) schedules(w http.ResponseWriter, r *http.Request) error 
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
 	return d.Show(w, r, "Scheduled tasks", frame.CrumbsOf(account, "workflows", hub),
-		schedulesPage{Hub: hub, Rows: rows, Next: got.Header().Get("X-Ms-Continuation-Token")})
+		schedulesPage{Hub: hub, Rows: rows, Next: got.Header().Get(continuation)})
 }
 
 // unmatchedWork is pending work that no connected worker takes, as the management API writes it.
@@ -189,9 +179,6 @@ type unmatchedWork struct {
 
 // unmatched returns the pending work of the page's hub that no worker takes.
 func (d *workflowPages) unmatched(r *http.Request) (list []unmatchedWork, err error) {
-	got, err := d.workflowCall(r, http.MethodGet, []string{"unmatched"}, nil, "", "")
-	if err != nil {
-		return nil, err
-	}
-	return list, json.Unmarshal(got.Body.Bytes(), &list)
+	_, err = d.read(r, r.PathValue("hub"), []string{"unmatched"}, nil, "", &list)
+	return list, err
 }

@@ -1,7 +1,6 @@
 package workflowpages
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -122,12 +121,8 @@ func ellipsis(text string, most int) string {
 
 // graphOf draws the workflows around the page's instance.
 func (d *workflowPages) graphOf(r *http.Request, id string) (*graph, error) {
-	got, err := d.workflowCall(r, http.MethodGet, []string{"tree", id}, nil, "", "")
-	if err != nil {
-		return nil, err
-	}
 	var t workflowTree
-	if err := json.Unmarshal(got.Body.Bytes(), &t); err != nil {
+	if _, err := d.read(r, r.PathValue("hub"), []string{"tree", id}, nil, "", &t); err != nil {
 		return nil, err
 	}
 	return t.draw(id, d.Now()), nil

@@ -185,12 +185,9 @@ func (d *workflowPages) hub(w http.ResponseWriter, r *http.Request) error {
 			query.Set(parameter, v)
 		}
 	}
-	got, err := d.workflowCall(r, http.MethodGet, []string{"instances"}, query, "", q.Get("marker"))
-	if err != nil {
-		return err
-	}
 	var rows []workflowState
-	if err := json.Unmarshal(got.Body.Bytes(), &rows); err != nil {
+	got, err := d.read(r, r.PathValue("hub"), []string{"instances"}, query, q.Get("marker"), &rows)
+	if err != nil {
 		return err
 	}
 	unmatched, err := d.unmatched(r)
@@ -207,7 +204,7 @@ func (d *workflowPages) hub(w http.ResponseWriter, r *http.Request) error {
 			Versions:  slices.ContainsFunc(rows, func(s workflowState) bool { return s.Version != "" }),
 			Parents:   slices.ContainsFunc(rows, func(s workflowState) bool { return s.ParentInstanceID != "" }),
 			Unmatched: unmatched, Workflow: q.Get("workflow"), Summary: summary,
-			Next:       got.Header().Get("X-Ms-Continuation-Token"),
+			Next:       got.Header().Get(continuation),
 			Incomplete: got.Header().Get("X-Lazuli-Incomplete") != "", Now: d.Now()})
 }
 
@@ -244,11 +241,8 @@ func (s hubSummary) Chart() *chart.Plot {
 
 // summarize counts the instances of a hub.
 func (d *workflowPages) summarize(r *http.Request, hub string) (s hubSummary, err error) {
-	got, err := d.hubCall(r, hub, http.MethodGet, []string{"summary"}, nil, "", "")
-	if err != nil {
-		return s, err
-	}
-	return s, json.Unmarshal(got.Body.Bytes(), &s)
+	_, err = d.read(r, hub, []string{"summary"}, nil, "", &s)
+	return s, err
 }
 
 // statusCount is the number of instances with a status, for people.
@@ -266,7 +260,7 @@ func (d *workflowPages) changeHub(w http.ResponseWriter, r *http.Request) error 
 		if id := r.PostFormValue("id"); id != "" {
 			path = append(path, id)
 		}
-		got, err := d.workflowCall(r, http.MethodPost, path, nil, r.PostFormValue("input"), "")
+		got, err := d.send(r, http.MethodPost, path, nil, r.PostFormValue("input"))
 		if err != nil {
 			return err
 		}
@@ -281,7 +275,7 @@ func (d *workflowPages) changeHub(w http.ResponseWriter, r *http.Request) error 
 			return frame.ErrAction
 		}
 		query := url.Values{"createdTimeFrom": {"1970-01-01T00:00:00Z"}, "runtimeStatus": {status}}
-		_, err := d.workflowCall(r, http.MethodDelete, []string{"instances"}, query, "", "")
+		_, err := d.send(r, http.MethodDelete, []string{"instances"}, query, "")
 		var p frame.Problem
 		if err != nil && !(frame.ErrAs(err, &p) && p.Status == http.StatusNotFound) { // 404: no instance has the status
 			return err
@@ -308,21 +302,18 @@ func (instancePage) Template() string { return "instance" }
 func (d *workflowPages) instance(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("id")
 	path := []string{"instances", id}
-	got, err := d.workflowCall(r, http.MethodGet, path, url.Values{"showHistory": {"true"}, "showHistoryOutput": {"true"},
-		"details": {"true"}}, "", "")
+	var state workflowState
+	_, err := d.read(r, r.PathValue("hub"), path, url.Values{"showHistory": {"true"}, "showHistoryOutput": {"true"},
+		"details": {"true"}}, "", &state)
 	// A history that is damaged must not hide the instance: its state is asked for without it, and the page says what
 	// cannot be read.
 	unreadable := ""
 	var p frame.Problem
 	if frame.ErrAs(err, &p) && p.Status == http.StatusInternalServerError {
 		unreadable = p.What
-		got, err = d.workflowCall(r, http.MethodGet, path, nil, "", "")
+		_, err = d.read(r, r.PathValue("hub"), path, nil, "", &state)
 	}
 	if err != nil {
-		return err
-	}
-	var state workflowState
-	if err := json.Unmarshal(got.Body.Bytes(), &state); err != nil {
 		return err
 	}
 	graph, err := d.graphOf(r, id)
@@ -351,13 +342,12 @@ func (d *workflowPages) changeInstance(w http.ResponseWriter, r *http.Request) e
 			return frame.NewProblem(http.StatusBadRequest, "The data of the event is not JSON",
 				`A text is written in quotation marks: "yes".`)
 		}
-		if _, err := d.workflowCall(r, http.MethodPost, append(path, "raiseEvent", r.PostFormValue("name")), nil, data,
-			""); err != nil {
+		if _, err := d.send(r, http.MethodPost, append(path, "raiseEvent", r.PostFormValue("name")), nil, data); err != nil {
 			return err
 		}
 		return d.backToInstance(w, r, id, "sent")
 	case action == "purge":
-		_, err := d.workflowCall(r, http.MethodDelete, path, nil, "", "")
+		_, err := d.send(r, http.MethodDelete, path, nil, "")
 		return frame.Back(w, r, err, frame.Link("accounts", r.PathValue("account"), "workflows", r.PathValue("hub")),
 			"deleted")
 	case instanceActions[action] != "":
@@ -366,7 +356,7 @@ func (d *workflowPages) changeInstance(w http.ResponseWriter, r *http.Request) e
 			// The same ID: the page stays at the instance that was restarted.
 			query = url.Values{"restartWithNewInstanceId": {"false"}}
 		}
-		if _, err := d.workflowCall(r, http.MethodPost, append(path, action), query, "", ""); err != nil {
+		if _, err := d.send(r, http.MethodPost, append(path, action), query, ""); err != nil {
 			return err
 		}
 		return d.backToInstance(w, r, id, instanceActions[action])
@@ -388,15 +378,29 @@ var workflowHelps = map[int]frame.Problem{
 	http.StatusGone: frame.NewProblem(http.StatusGone, "The instance has ended", "Reload its page to see how."),
 }
 
-// workflowCall sends a request to the management API of the hub in the page's path.
-func (d *workflowPages) workflowCall(r *http.Request, method string, path []string, query url.Values, body,
-	continuation string) (*frame.Answer, error) {
-	return d.hubCall(r, r.PathValue("hub"), method, path, query, body, continuation)
+// continuation is the header with the place at which the next page begins.
+const continuation = "X-Ms-Continuation-Token"
+
+// read reads an answer of the management API of a hub into v; from is the place at which a page of a list begins, ""
+// for the first.
+func (d *workflowPages) read(r *http.Request, hub string, path []string, query url.Values, from string, v any) (
+	*frame.Answer, error) {
+	got, err := d.call(r, hub, http.MethodGet, path, query, "", from)
+	if err != nil {
+		return nil, err
+	}
+	return got, json.Unmarshal(got.Body.Bytes(), v)
 }
 
-// hubCall sends a request to the management API of a hub of the page's account.
-func (d *workflowPages) hubCall(r *http.Request, hub, method string, path []string, query url.Values, body,
-	continuation string) (*frame.Answer, error) {
+// send sends a request that changes something to the management API of the hub in the page's path.
+func (d *workflowPages) send(r *http.Request, method string, path []string, query url.Values, body string) (
+	*frame.Answer, error) {
+	return d.call(r, r.PathValue("hub"), method, path, query, body, "")
+}
+
+// call sends a request to the management API of a hub of the page's account.
+func (d *workflowPages) call(r *http.Request, hub, method string, path []string, query url.Values, body,
+	from string) (*frame.Answer, error) {
 	account, err := d.AccountOf(r)
 	if err != nil {
 		return nil, err
@@ -426,8 +430,8 @@ func (d *workflowPages) hubCall(r *http.Request, hub, method string, path []stri
 		return nil, err
 	}
 	hr.Header.Set("Content-Type", "application/json")
-	if continuation != "" {
-		hr.Header.Set("X-Ms-Continuation-Token", continuation)
+	if from != "" {
+		hr.Header.Set(continuation, from)
 	}
 	a := frame.NewAnswer()
 	api.ServeHTTP(a, hr)
