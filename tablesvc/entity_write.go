@@ -116,8 +116,9 @@ func (c *call) admit(table string, partition []byte, entities int) error {
 // write parses the request and carries it out. It returns the mutation and the entity's new record, which are valid
 // until mem is released.
 func (s *Service) write(c *call, change state.Change, mem *writeMemory) (*state.Mutation, entity.Record, error) {
-	w := writeRequest{change: change, address: c.address, version: c.version, contentType: c.Header("Content-Type"),
-		ifMatch: c.Header("If-Match"), hasIfMatch: c.HasHeader("If-Match"), hasIfNoneMatch: c.HasHeader("If-None-Match")}
+	h := c.Headers()
+	w := writeRequest{change: change, address: c.address, version: c.version, contentType: h.Get("Content-Type"),
+		ifMatch: h.Get("If-Match"), hasIfMatch: h.Has("If-Match"), hasIfNoneMatch: h.Has("If-None-Match")}
 	if change != state.Remove {
 		var err error
 		if w.body, err = c.ReadBodyInto(mem.body, maxBody); err != nil {
@@ -138,7 +139,7 @@ func (s *Service) write(c *call, change state.Change, mem *writeMemory) (*state.
 	}
 	var r entity.Record
 	var err error
-	if events := s.entityEvents(c, c.table, m); events == nil {
+	if events := s.entityEvents(c.Account, c.table, m); events == nil {
 		r, err = s.state.Write(c.Account, c.table, m, c.Now)
 	} else {
 		err = s.recordEntities(c, []*state.Mutation{m}, events, func() ([]entity.Record, error) {
@@ -162,7 +163,7 @@ func (s *Service) insertEntity(c *call) error {
 		return err
 	}
 	room := answerMemory{body: mem.answer}
-	a := room.insert(c.form(), c.preference(c.Header("Prefer")), c.format, inserted{m, r, r.Timestamp().DateTimeETag()})
+	a := room.insert(c.form(), c.preference(c.Headers().Get("Prefer")), c.format, inserted{m, r, r.Timestamp().DateTimeETag()})
 	location := string(a.location)
 	c.Set("Location", location)
 	if a.located {
@@ -255,7 +256,7 @@ func (s *Service) change(c *call, change state.Change) error {
 	}
 	tag := r.Timestamp().DateTimeETag()
 	mem.release()
-	if c.preference(c.Header("Prefer")) == preferNoContent {
+	if c.preference(c.Headers().Get("Prefer")) == preferNoContent {
 		c.Set("Preference-Applied", preferNoContent)
 	}
 	c.Set("ETag", tag)

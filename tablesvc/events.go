@@ -21,14 +21,14 @@ func entityTypes(change state.Change) []string {
 	return []string{changes.EntityUpdated}
 }
 
-// entityEvents returns the events of mutations, nil if no subscription wants one of them.
-func (s *Service) entityEvents(c *call, table string, list ...*state.Mutation) (events []*changes.Event) {
+// entityEvents returns the events of mutations, nil if no subscription of the account wants one of them.
+func (s *Service) entityEvents(account, table string, list ...*state.Mutation) (events []*changes.Event) {
 	if s.common.Changes == nil || entity.AnalyticsTable(table) {
 		return nil
 	}
 	for i, m := range list {
 		types := entityTypes(m.Change)
-		if !s.common.Changes.Wants(c.Account, types...) {
+		if !s.common.Changes.Wants(account, types...) {
 			continue
 		}
 		if events == nil {

@@ -31,7 +31,7 @@ func (r *Request) ReadBodyInto(buf []byte, limit int64) ([]byte, error) {
 	var b []byte
 	switch {
 	case n == 0:
-		return nil, r.checkMD5(nil)
+		return nil, checkMD5(r.Headers().Get("Content-Md5"), nil)
 	case n > 0 && n <= max(64<<10, int64(cap(buf))):
 		if b = buf; int64(cap(b)) < n {
 			b = make([]byte, n)
@@ -51,11 +51,11 @@ func (r *Request) ReadBodyInto(buf []byte, limit int64) ([]byte, error) {
 			return nil, ErrRequestBodyTooLarge
 		}
 	}
-	return b, r.checkMD5(b)
+	return b, checkMD5(r.Headers().Get("Content-Md5"), b)
 }
 
-func (r *Request) checkMD5(b []byte) error {
-	sent := r.Header("Content-Md5")
+// checkMD5 compares a body with the Content-MD5 that was sent with it, "" for none.
+func checkMD5(sent string, b []byte) error {
 	if sent == "" {
 		return nil
 	}

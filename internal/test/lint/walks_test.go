@@ -22,7 +22,7 @@ var walks = []struct {
 	operation, from, parameter string
 	functions, files, packages int
 }{
-	{"Insert Entity", "(*tablesvc.Service).insertEntity", "c", 25, 10, 4},
+	{"Insert Entity", "(*tablesvc.Service).insertEntity", "c", 22, 11, 4},
 	{"Put Message", "(*queuesvc.Service).putMessage", "c", 20, 10, 3},
 	{"Get Messages", "(*queuesvc.Service).getMessages", "c", 16, 8, 3},
 	{"Put Blob of a block blob", "(*blobsvc.Service).putBlockBlob", "c", 27, 14, 3},
