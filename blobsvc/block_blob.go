@@ -47,7 +47,8 @@ func (s *Service) putBlock(c *call) error {
 	if err := mayStageBlocks(c); err != nil {
 		return err
 	}
-	n, err := c.ContentLength(endpoint.ByVersion(c.EffectiveVersion(), 4000*endpoint.MiB, 100*endpoint.MiB, 4*endpoint.MiB))
+	limit := endpoint.ByVersion(c.EffectiveVersion(), 4000*endpoint.MiB, 100*endpoint.MiB, 4*endpoint.MiB)
+	n, err := c.ContentLength(limit)
 	if err != nil {
 		return err
 	}

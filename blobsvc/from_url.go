@@ -53,7 +53,8 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.fetch(c, &src, &w, endpoint.ByVersion(c.EffectiveVersion(), 4000*endpoint.MiB, 100*endpoint.MiB, 100*endpoint.MiB), fetchWhole)
+	limit := endpoint.ByVersion(c.EffectiveVersion(), 4000*endpoint.MiB, 100*endpoint.MiB, 100*endpoint.MiB)
+	f, err := s.fetch(c, &src, &w, limit, fetchWhole)
 	if err != nil {
 		return syncCopyError(err)
 	}

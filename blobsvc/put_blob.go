@@ -29,7 +29,8 @@ var putKinds = map[string]func(*Service, *call) error{
 
 // putBlockBlob is Put Blob for a block blob.
 func (s *Service) putBlockBlob(c *call) error {
-	n, err := c.ContentLength(endpoint.ByVersion(c.EffectiveVersion(), 5000*endpoint.MiB, 256*endpoint.MiB, 64*endpoint.MiB))
+	limit := endpoint.ByVersion(c.EffectiveVersion(), 5000*endpoint.MiB, 256*endpoint.MiB, 64*endpoint.MiB)
+	n, err := c.ContentLength(limit)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,8 @@ func (s *Service) transact(c *call, parts []part, m *writeMemory) ([]entity.Reco
 		return nil, nil, err
 	}
 	var results []entity.Record
-	err = s.recordEntities(c, mutations, s.entityEvents(c.Account, name, mutations...), func() (_ []entity.Record, err error) {
+	events := s.entityEvents(c.Account, name, mutations...)
+	err = s.recordEntities(c, mutations, events, func() (_ []entity.Record, err error) {
 		results, err = s.state.WriteAll(c.Account, name, mutations, c.Now)
 		return results, err
 	})

@@ -163,7 +163,8 @@ func (s *Service) insertEntity(c *call) error {
 		return err
 	}
 	room := answerMemory{body: mem.answer}
-	a := room.insert(c.form(), c.preference(c.Headers().Get("Prefer")), c.format, inserted{m, r, r.Timestamp().DateTimeETag()})
+	a := room.insert(c.form(), c.preference(c.Headers().Get("Prefer")), c.format,
+		inserted{m, r, r.Timestamp().DateTimeETag()})
 	location := string(a.location)
 	c.Set("Location", location)
 	if a.located {
