@@ -14,69 +14,17 @@ import (
 
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {
-	tree := c.IsTree()
-	var only listing.Kind
-	switch text := c.Query.Get("showonly"); {
-	case text == "":
-	case tree && strings.EqualFold(text, "deleted"):
-		only = listing.DeletedItems
-	case tree && strings.EqualFold(text, "files"):
-		only = listing.Files
-	case tree && strings.EqualFold(text, "directories"):
-		only = listing.Directories
-	default:
-		return endpoint.InvalidQuery("showonly", text)
-	}
-	n, err := c.MaxResults()
+	l, options, err := s.blobsAskedFor(c)
 	if err != nil {
 		return err
 	}
-	include, err := includes(c, "snapshots", "metadata", "uncommittedblobs", "copy", "deleted", "tags", "versions",
-		"deletedwithversions", "immutabilitypolicy", "legalhold", "permissions")
-	if err != nil {
-		return err
-	}
-	if include["permissions"] && !tree || tree &&
-		(include["tags"] || include["versions"] || include["deletedwithversions"]) {
-		return endpoint.InvalidQuery("include", c.Query.Get("include"))
-	}
-	// Tags have their own permission: list permission does not include reading them.
-	// https://learn.microsoft.com/azure/storage/blobs/storage-manage-find-blobs#permissions-and-authorization
-	if include["tags"] {
-		if err := c.Identity.Holds(endpoint.OfTags); err != nil {
-			return err
-		}
-	}
-	l := listing.Blobs{Now: c.Ticks(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
-		EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
-		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
-		Versions: include["versions"], VersionsOnly: include["deletedwithversions"], Only: only}
-	l.Caller = c.Caller()
-	// A tree is listed by its directories, whose separator is fixed.
-	if tree && l.Delimiter != "" && l.Delimiter != "/" {
-		return endpoint.InvalidQuery("delimiter", l.Delimiter)
-	}
-	if l.Snapshots && l.Delimiter != "" {
-		return endpoint.InvalidQuery("include", c.Query.Get("include"))
-	}
-	if l.From, err = c.Marker("marker"); err != nil {
-		return err
-	}
-	// A marker continues a listing and goes before startfrom, which says only where the first page begins.
-	if l.From == nil {
-		l.From = []byte(c.Query.Get("startfrom"))
-	}
-	options := itemOptions{now: c.Ticks(), version: c.EffectiveVersion(),
-		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
-		policies: include["immutabilitypolicy"], permissions: include["permissions"], holds: include["legalhold"],
-		accessTimes: s.accounts.Blob(c.Account).AccessTimes}
 	if acceptsArrow(c) {
 		return s.listArrow(c, &l, &options)
 	}
 	w := blobWriter{page: newPage(), c: c, itemOptions: options}
 	defer w.free()
 	// This writes to memory: until the first flush an error can still be the answer.
-	w.begin(n)
+	w.begin(l.Max)
 	changed, watched, err := s.changedBlobs(c, &l)
 	if err != nil {
 		return err
@@ -91,6 +39,63 @@ func (s *Service) listBlobs(c *call) error {
 		return err
 	}
 	return w.end(next)
+}
+
+// blobsAskedFor reads which blobs List Blobs is to list, and what of each.
+func (s *Service) blobsAskedFor(c *call) (l listing.Blobs, options itemOptions, err error) {
+	tree := c.IsTree()
+	l = listing.Blobs{Now: c.Ticks(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
+		EndBefore: c.Query.Get("endbefore"), Work: c.Work(), Caller: c.Caller()}
+	switch text := c.Query.Get("showonly"); {
+	case text == "":
+	case tree && strings.EqualFold(text, "deleted"):
+		l.Only = listing.DeletedItems
+	case tree && strings.EqualFold(text, "files"):
+		l.Only = listing.Files
+	case tree && strings.EqualFold(text, "directories"):
+		l.Only = listing.Directories
+	default:
+		return l, options, endpoint.InvalidQuery("showonly", text)
+	}
+	if l.Max, err = endpoint.MaxResults(c.Query); err != nil {
+		return l, options, err
+	}
+	include, err := includes(c.Query, "snapshots", "metadata", "uncommittedblobs", "copy", "deleted", "tags", "versions",
+		"deletedwithversions", "immutabilitypolicy", "legalhold", "permissions")
+	if err != nil {
+		return l, options, err
+	}
+	if include["permissions"] && !tree || tree &&
+		(include["tags"] || include["versions"] || include["deletedwithversions"]) {
+		return l, options, endpoint.InvalidQuery("include", c.Query.Get("include"))
+	}
+	// Tags have their own permission: list permission does not include reading them.
+	// https://learn.microsoft.com/azure/storage/blobs/storage-manage-find-blobs#permissions-and-authorization
+	if include["tags"] {
+		if err := c.Identity.Holds(endpoint.OfTags); err != nil {
+			return l, options, err
+		}
+	}
+	l.Snapshots, l.Uncommitted, l.Deleted = include["snapshots"], include["uncommittedblobs"], include["deleted"]
+	l.Versions, l.VersionsOnly = include["versions"], include["deletedwithversions"]
+	// A tree is listed by its directories, whose separator is fixed.
+	if tree && l.Delimiter != "" && l.Delimiter != "/" {
+		return l, options, endpoint.InvalidQuery("delimiter", l.Delimiter)
+	}
+	if l.Snapshots && l.Delimiter != "" {
+		return l, options, endpoint.InvalidQuery("include", c.Query.Get("include"))
+	}
+	if l.From, err = endpoint.Marker(c.Query, "marker"); err != nil {
+		return l, options, err
+	}
+	// A marker continues a listing and goes before startfrom, which says only where the first page begins.
+	if l.From == nil {
+		l.From = []byte(c.Query.Get("startfrom"))
+	}
+	return l, itemOptions{now: c.Ticks(), version: c.EffectiveVersion(),
+		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
+		policies: include["immutabilitypolicy"], permissions: include["permissions"], holds: include["legalhold"],
+		accessTimes: s.accounts.Blob(c.Account).AccessTimes}, nil
 }
 
 // listBatch is the number of items of a page that are read in one transaction and held in memory. A page of more is

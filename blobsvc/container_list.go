@@ -15,9 +15,9 @@ import (
 )
 
 // includes reads the comma-separated include parameter. Each word must be one of known.
-func includes(c *call, known ...string) (map[string]bool, error) {
+func includes(q wire.Query, known ...string) (map[string]bool, error) {
 	set := map[string]bool{}
-	s := c.Query.Get("include")
+	s := q.Get("include")
 	if s == "" {
 		return set, nil
 	}
@@ -37,11 +37,11 @@ func includes(c *call, known ...string) (map[string]bool, error) {
 
 // listContainers: https://learn.microsoft.com/rest/api/storageservices/list-containers2
 func (s *Service) listContainers(c *call) error {
-	n, err := c.MaxResults()
+	n, err := endpoint.MaxResults(c.Query)
 	if err != nil {
 		return err
 	}
-	include, err := includes(c, "metadata", "deleted", "system")
+	include, err := includes(c.Query, "metadata", "deleted", "system")
 	if err != nil {
 		return err
 	}

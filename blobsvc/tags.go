@@ -120,11 +120,11 @@ func (s *Service) getBlobTags(c *call) error {
 // findBlobsByTags: https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags
 // https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags-container
 func (s *Service) findBlobsByTags(c *call) error {
-	n, err := c.MaxResults()
+	n, err := endpoint.MaxResults(c.Query)
 	if err != nil {
 		return err
 	}
-	include, err := includes(c, "none", "versions")
+	include, err := includes(c.Query, "none", "versions")
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (s *Service) findBlobsByTags(c *call) error {
 		return wire.InvalidQuery("where", where, "This query parameter value is invalid.").WithMessage(err.Error())
 	}
 	q := state.TagSearch{Account: c.Account, Container: c.Container, Query: query, Now: c.Ticks(), Max: n, Work: c.Work()}
-	if q.From, err = c.Marker("marker"); err != nil {
+	if q.From, err = endpoint.Marker(c.Query, "marker"); err != nil {
 		return err
 	}
 	found, next, err := s.state.Tags.Find(&q)

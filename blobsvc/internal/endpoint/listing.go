@@ -30,8 +30,8 @@ func DecodeMarker(s string) ([]byte, bool) {
 }
 
 // Marker reads the query parameter with the position from which a listing continues; nil if it is absent.
-func (c *Call) Marker(name string) ([]byte, error) {
-	s := c.Query.Get(name)
+func Marker(q wire.Query, name string) ([]byte, error) {
+	s := q.Get(name)
 	if s == "" {
 		return nil, nil
 	}
@@ -46,8 +46,8 @@ func (c *Call) Marker(name string) ([]byte, error) {
 const maxListResults = 5000
 
 // MaxResults reads the maxresults parameter. Azure answers a number over 5,000 with a page of 5,000.
-func (c *Call) MaxResults() (int, error) {
-	s := c.Query.Get("maxresults")
+func MaxResults(q wire.Query) (int, error) {
+	s := q.Get("maxresults")
 	if s == "" {
 		return maxListResults, nil
 	}

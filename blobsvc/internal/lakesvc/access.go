@@ -65,7 +65,7 @@ func (s *Service) getAccessControl(c *call) error {
 	if err := needTree(c); err != nil {
 		return err
 	}
-	if err := upn(c); err != nil {
+	if err := upn(c.Query); err != nil {
 		return err
 	}
 	var b record.Blob
@@ -146,7 +146,7 @@ func (s *Service) setAccessControlRecursive(c *call) error {
 		}
 		most = min(n, most)
 	}
-	force, err := boolQuery(c, "forceflag")
+	force, err := boolQuery(c.Query, "forceflag")
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (s *Service) appendPath(c *call) error {
 	if err != nil {
 		return err
 	}
-	flush, err := boolQuery(c, "flush")
+	flush, err := boolQuery(c.Query, "flush")
 	if err != nil {
 		return err
 	}
@@ -122,10 +122,10 @@ func (s *Service) flushPath(c *call) error {
 		return err
 	}
 	f := state.Flush{Position: position}
-	if f.Retain, err = boolQuery(c, "retainuncommitteddata"); err != nil {
+	if f.Retain, err = boolQuery(c.Query, "retainuncommitteddata"); err != nil {
 		return err
 	}
-	closes, err := boolQuery(c, "close") // of events alone: a file has no open state
+	closes, err := boolQuery(c.Query, "close") // of events alone: a file has no open state
 	if err != nil {
 		return err
 	}

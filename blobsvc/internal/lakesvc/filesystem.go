@@ -77,7 +77,7 @@ func sendNamespace(c *call, hierarchical bool) {
 
 // listFilesystems: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/list
 func (s *Service) listFilesystems(c *call) error {
-	n, err := c.MaxResults()
+	n, err := endpoint.MaxResults(c.Query)
 	if err != nil {
 		return err
 	}

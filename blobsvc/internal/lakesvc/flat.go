@@ -27,6 +27,11 @@ type flat struct {
 
 func (s *Service) flat(c *call) flat { return flat{s.State.Blobs, c.Now} }
 
+// status reads the record of a path.
+func (f flat) status(r state.Ref, b *record.Blob) error {
+	return f.blobs.Status(&state.Read{Ref: r, Now: f.now}, b)
+}
+
 // flatKind classifies a path of a flat account.
 type flatKind byte
 
@@ -39,7 +44,7 @@ const (
 
 // kindOf finds what a path of a flat account names, and its record, if it has one.
 func (f flat) kindOf(r state.Ref, b *record.Blob) (flatKind, error) {
-	switch err := f.blobs.Status(&state.Read{Ref: r, Now: f.now}, b); {
+	switch err := f.status(r, b); {
 	case err == nil && endpoint.HasFolderMark(b.Metadata):
 		return flatMarked, nil
 	case err == nil:
@@ -104,7 +109,7 @@ const flatPage = 1000
 // deleteFlat deletes a path of a flat account, and with recursive the blobs whose names begin with it, a page a
 // request. The path's own blob is the first, since the conditions and the lease of the request are for that.
 func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
-	from, err := c.Marker("continuation")
+	from, err := endpoint.Marker(c.Query, "continuation")
 	if err != nil {
 		return err
 	}
@@ -159,7 +164,7 @@ func (f flat) below(r state.Ref, from []byte, n int) (names []string, next []byt
 // destination as well, only the latter are left.
 func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, changes *state.RenameChanges) (
 	result state.Result, err error) {
-	token, err := c.Marker("continuation")
+	token, err := endpoint.Marker(c.Query, "continuation")
 	if err != nil {
 		return result, err
 	}

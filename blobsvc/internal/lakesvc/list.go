@@ -12,39 +12,35 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/budget"
-	state "github.com/lazuli-storage/lazuli/internal/state/blob"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/listing"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// listPaths: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/list
-func (s *Service) listPaths(c *call) error {
-	n, err := c.MaxResults()
-	if err != nil {
-		return err
+// pathsAskedFor reads which paths List Paths is to list.
+func pathsAskedFor(c *call) (l listing.Blobs, err error) {
+	tree := c.IsTree()
+	l = listing.Blobs{Now: c.Ticks(), Caller: c.Caller(), Paths: tree, Work: c.Work()}
+	if l.Max, err = endpoint.MaxResults(c.Query); err != nil {
+		return l, err
 	}
 	if c.Query.Get("recursive") == "" {
-		return wire.MissingQuery("recursive")
+		return l, wire.MissingQuery("recursive")
 	}
-	recursive, err := boolQuery(c, "recursive")
+	recursive, err := boolQuery(c.Query, "recursive")
 	if err != nil {
-		return err
+		return l, err
 	}
-	if err := upn(c); err != nil {
-		return err
+	if err := upn(c.Query); err != nil {
+		return l, err
 	}
-	directory, err := endpoint.CleanPath(c.Query.Get("directory"))
-	if err != nil {
-		return endpoint.InvalidQuery("directory", c.Query.Get("directory"))
+	if l.Directory, err = endpoint.CleanPath(c.Query.Get("directory")); err != nil {
+		return l, endpoint.InvalidQuery("directory", c.Query.Get("directory"))
 	}
-	tree := c.IsTree()
-	l := listing.Blobs{Now: c.Ticks(), Max: n, Caller: c.Caller(), Paths: tree, Directory: directory,
-		Work: c.Work()}
 	if !recursive {
 		l.Delimiter = "/"
 	}
-	prefix := directory
+	prefix := l.Directory
 	if prefix != "" {
 		prefix += "/"
 	}
@@ -57,10 +53,19 @@ func (s *Service) listPaths(c *call) error {
 	}
 	if name, ok := nameInToken(c.Query.Get("continuation")); ok && tree {
 		l.From = []byte(prefix + name)
-	} else if token, err := c.Marker("continuation"); err != nil {
-		return err
+	} else if token, err := endpoint.Marker(c.Query, "continuation"); err != nil {
+		return l, err
 	} else if token != nil {
 		l.From = token
+	}
+	return l, nil
+}
+
+// listPaths: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/list
+func (s *Service) listPaths(c *call) error {
+	l, err := pathsAskedFor(c)
+	if err != nil {
+		return err
 	}
 	w := pathWriter{document: emptyDocument(), c: c, l: &l}
 	defer w.free()
@@ -70,9 +75,10 @@ func (s *Service) listPaths(c *call) error {
 	if err != nil {
 		return err
 	}
+	flat, at := s.flat(c), c.Ref()
 	status := func(name string, b *record.Blob) error {
-		r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.Container, Blob: name}, Now: c.Now}
-		return s.State.Blobs.Status(&r, b)
+		at.Blob = name
+		return flat.status(at, b)
 	}
 	if len(w.prefixes) > 0 { // a directory that has a blob of its own was listed with that
 		w.without(func(name string) bool {
@@ -82,13 +88,13 @@ func (s *Service) listPaths(c *call) error {
 	}
 	// Nothing was listed on the first page: the path is an empty directory, a file, or not there, and its record tells
 	// which.
-	if !tree && directory != "" && len(w.b) == len(head) && l.From == nil {
+	if !l.Paths && l.Directory != "" && len(w.b) == len(head) && l.From == nil {
 		var b record.Blob
-		if err := status(directory, &b); err != nil {
+		if err := status(l.Directory, &b); err != nil {
 			return err
 		}
 		if !endpoint.HasFolderMark(b.Metadata) { // the listing of a file has the file, as in a tree
-			w.item(&listing.Item{Name: directory, Blob: &b})
+			w.item(&listing.Item{Name: l.Directory, Blob: &b})
 		}
 	}
 	if next != nil {

@@ -494,8 +494,8 @@ func sendFullPath(c *call, b *record.Blob, metadata []record.Meta) {
 }
 
 // upn checks the parameter of that name.
-func upn(c *call) error {
-	switch s := c.Query.Get("upn"); strings.ToLower(s) {
+func upn(q wire.Query) error {
+	switch s := q.Get("upn"); strings.ToLower(s) {
 	case "", "true", "false":
 		return nil
 	default:
@@ -510,7 +510,7 @@ func (s *Service) getPathProperties(c *call) error { return s.sendProperties(c, 
 func (s *Service) getPathStatus(c *call) error { return s.sendProperties(c, false) }
 
 func (s *Service) sendProperties(c *call, all bool) error {
-	if err := upn(c); err != nil {
+	if err := upn(c.Query); err != nil {
 		return err
 	}
 	var b record.Blob
@@ -544,11 +544,11 @@ func (s *Service) sendProperties(c *call, all bool) error {
 
 // deletePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/delete
 func (s *Service) deletePath(c *call) error {
-	recursive, err := boolQuery(c, "recursive")
+	recursive, err := boolQuery(c.Query, "recursive")
 	if err != nil {
 		return err
 	}
-	if _, err := boolQuery(c, "paginated"); err != nil {
+	if _, err := boolQuery(c.Query, "paginated"); err != nil {
 		return err
 	}
 	w, err := c.NewWrite()
@@ -577,8 +577,8 @@ func (s *Service) deletePath(c *call) error {
 }
 
 // boolQuery reads a parameter that is true or false.
-func boolQuery(c *call, name string) (bool, error) {
-	switch s := c.Query.Get(name); strings.ToLower(s) {
+func boolQuery(q wire.Query, name string) (bool, error) {
+	switch s := q.Get(name); strings.ToLower(s) {
 	case "true":
 		return true, nil
 	case "", "false":
