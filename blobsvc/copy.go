@@ -1,12 +1,14 @@
 package blobsvc
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/minio/crc64nvme"
@@ -73,8 +75,8 @@ func (s *Service) copyBlob(c *call) error {
 
 // copyBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/copy-blob-from-url
 func (s *Service) copyBlobFromURL(c *call) error {
-	if !strings.EqualFold(c.Header("X-Ms-Requires-Sync"), "true") { // the SDK for Python writes True
-		return wire.InvalidHeader("x-ms-requires-sync", c.Header("X-Ms-Requires-Sync"))
+	if text := c.Headers().Get(requiresSync); !strings.EqualFold(text, "true") { // the SDK for Python writes True
+		return wire.InvalidHeader(requiresSync, text)
 	}
 	src, err := s.copySource(c)
 	if err != nil {
@@ -87,7 +89,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err := c.NoKeys(); err != nil {
 		return err
 	}
-	md5, err := sourceMD5(c)
+	md5, err := sourceMD5(c.Headers())
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	byMD5, byCRC := copySums(c)
+	byMD5, byCRC := copySums(c.EffectiveVersion(), c.Headers())
 	if byMD5 && result.MD5 != "" {
 		c.Set("Content-MD5", base64.StdEncoding.EncodeToString([]byte(result.MD5)))
 	}
@@ -340,8 +342,8 @@ var errTargetConditionNotMet = endpoint.Fail(http.StatusPreconditionFailed, "Tar
 
 // copySums reports which checksums Copy Blob From URL answers with, if they are known: from version 2019-02-02 on the
 // CRC64, unless the client named the MD5; both from version 2026-10-06 on in that case.
-func copySums(c *call) (md5, crc bool) {
-	v, named := c.EffectiveVersion(), c.HasHeader("X-Ms-Source-Content-Md5")
+func copySums(v wire.Version, h wire.Headers) (md5, crc bool) {
+	named := h.Has("X-Ms-Source-Content-Md5")
 	md5 = named || v < endpoint.V20190202
 	return md5, !md5 || named && v >= endpoint.V20261006
 }
@@ -352,8 +354,8 @@ func (s *Service) copyReference(c *call, src *copySource, w *state.Write, b *rec
 	cp *state.Copy) (result state.CopyResult, crc string, err error) {
 	cp.Source = &src.local
 	for range maxSourceChanges {
-		if _, byCRC := copySums(c); byCRC {
-			if crc, cp.Of, err = s.sourceCRC(c, src); err != nil {
+		if _, byCRC := copySums(c.EffectiveVersion(), c.Headers()); byCRC {
+			if crc, cp.Of, err = s.sourceCRC(c.HTTP.Context(), c.Now, src); err != nil {
 				return result, "", err
 			}
 		}
@@ -370,8 +372,9 @@ func (s *Service) copyReference(c *call, src *copySource, w *state.Write, b *rec
 const maxSourceChanges = 5
 
 // sourceCRC returns the CRC64 of a source of this process, and which state of it was read.
-func (s *Service) sourceCRC(c *call, src *copySource) (crc string, of ticks.Ticks, err error) {
-	body, err := s.openSource(c.HTTP.Context(), c.Now, src, state.WholeBlob)
+func (s *Service) sourceCRC(ctx context.Context, now time.Time, src *copySource) (crc string, of ticks.Ticks,
+	err error) {
+	body, err := s.openSource(ctx, now, src, state.WholeBlob)
 	if err != nil {
 		return "", 0, err
 	}

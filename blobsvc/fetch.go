@@ -13,8 +13,8 @@ import (
 )
 
 // sourceMD5 reads x-ms-source-content-md5; nil if absent.
-func sourceMD5(c *call) ([]byte, error) {
-	if s := c.Header("X-Ms-Source-Content-Md5"); s != "" {
+func sourceMD5(h wire.Headers) ([]byte, error) {
+	if s := h.Get("X-Ms-Source-Content-Md5"); s != "" {
 		return endpoint.ParseMD5(s)
 	}
 	return nil, nil
@@ -23,11 +23,11 @@ func sourceMD5(c *call) ([]byte, error) {
 // sourceHashes are the hashes that a client expects of the copied content; nil if it sent none.
 type sourceHashes struct{ md5, crc []byte }
 
-func readSourceHashes(c *call) (h sourceHashes, err error) {
-	if h.md5, err = sourceMD5(c); err != nil {
+func readSourceHashes(sent wire.Headers) (h sourceHashes, err error) {
+	if h.md5, err = sourceMD5(sent); err != nil {
 		return h, err
 	}
-	if text := c.Header("X-Ms-Source-Content-Crc64"); text != "" {
+	if text := sent.Get("X-Ms-Source-Content-Crc64"); text != "" {
 		if h.crc, err = base64.StdEncoding.DecodeString(text); err != nil || len(h.crc) != 8 {
 			return h, wire.InvalidHeader("x-ms-source-content-crc64", text)
 		}
@@ -70,12 +70,12 @@ const (
 // -crc64. It serves the operations that read a source before they answer. The caller closes the upload, and maps errors
 // of the source.
 func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, mode fetchMode) (f fetched, err error) {
-	want, err := readSourceHashes(c)
+	want, err := readSourceHashes(c.Headers())
 	if err != nil {
 		return f, err
 	}
 	rng := state.WholeBlob
-	if text := c.Header("X-Ms-Source-Range"); text != "" {
+	if text := c.Headers().Get("X-Ms-Source-Range"); text != "" {
 		var ok bool
 		if rng, ok = endpoint.ParseRange(text); !ok {
 			return f, wire.InvalidHeader("x-ms-source-range", text)
@@ -96,8 +96,9 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 	if err != nil {
 		return f, err
 	}
+	withCRC := c.EffectiveVersion() >= endpoint.V20190202 || want.crc != nil
 	f.up, err = content.Store(s.state.Extents(), body, body.Length,
-		content.Options{MD5: true, CRC64: c.EffectiveVersion() >= endpoint.V20190202 || want.crc != nil, Sealer: sealer})
+		content.Options{MD5: true, CRC64: withCRC, Sealer: sealer})
 	if err != nil {
 		if src.remote != nil {
 			err = copysource.Broken(err)
