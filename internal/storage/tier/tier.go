@@ -99,9 +99,6 @@ const (
 	copies = 2
 )
 
-// MinCache is the least bound of the content on this machine, in bytes.
-const MinCache = 64 << 20
-
 // Options configure [New].
 type Options struct {
 	// Objects is the store. It may be shared by any number of folders.

@@ -32,6 +32,7 @@ var walks = []struct {
 	{"Copy Blob", "(*blobsvc.Service).copyBlob", "c", 27, 15, 3},
 	{"List Blobs", "(*blobsvc.Service).listBlobs", "c", 31, 10, 4},
 	{"List Paths", "(*blobsvc/internal/lakesvc.Service).listPaths", "c", 17, 8, 3},
+	{"Copy Blob From URL", "(*blobsvc.Service).copyBlobFromURL", "c", 29, 16, 3},
 	{"Data Lake rename", "(*blobsvc/internal/lakesvc.Service).renamePath", "c", 21, 10, 3},
 	{"a message of a queue handler", "(*workers/internal/trigger.delivery).run", "d", 20, 4, 2},
 	{"an activity is taken", "(*internal/durable/hub.activities).accept", "messages", 18, 9, 3},

@@ -103,9 +103,6 @@ func TestReport(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
 	}
-	if n := r.Clusters[1].Conflicts(); n != 3 {
-		t.Errorf("%v conflicts", n)
-	}
 }
 
 func TestMetric(t *testing.T) {

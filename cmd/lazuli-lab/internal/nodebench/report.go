@@ -24,14 +24,6 @@ type Result struct {
 	turns []turn
 }
 
-// Conflicts returns the number of appends that were overtaken, over all turns.
-func (r *Result) Conflicts() (n float64) {
-	for i := range r.turns {
-		n += r.turns[i].sum().conflicts
-	}
-	return n
-}
-
 // all merges the turns.
 func (r *Result) all() (t turn) {
 	t.failed = map[string]int{}
