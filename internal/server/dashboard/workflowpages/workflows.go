@@ -342,7 +342,8 @@ func (d *workflowPages) changeInstance(w http.ResponseWriter, r *http.Request) e
 			return frame.NewProblem(http.StatusBadRequest, "The data of the event is not JSON",
 				`A text is written in quotation marks: "yes".`)
 		}
-		if _, err := d.send(r, http.MethodPost, append(path, "raiseEvent", r.PostFormValue("name")), nil, data); err != nil {
+		path = append(path, "raiseEvent", r.PostFormValue("name"))
+		if _, err := d.send(r, http.MethodPost, path, nil, data); err != nil {
 			return err
 		}
 		return d.backToInstance(w, r, id, "sent")
