@@ -40,6 +40,31 @@ var plantedFaults = []simulate.Planted{
 	}
 	if s != nil {
 		s.to.release`},
+	{Name: "a node is complete before it lacks nothing", File: "group.go",
+		Old: `	return func() (n int64) {
+		for`,
+		New: `	return func() (n int64) {
+		if planted("a node is complete before it lacks nothing") {
+			return 0
+		}
+		for`},
+	{Name: "a host leaves before the new one is complete", File: "sim_hosts_test.go",
+		Old: `{ return len(h.group.Next) > 0 }`,
+		New: `{
+	return len(h.group.Next) > 0 || planted("a host leaves before the new one is complete")
+}`},
+	{Name: "a host leaves before the new one has copied the rest", File: "sim_hosts_test.go",
+		Old: `{ return n.ready == h.group.Version }`,
+		New: `{
+	return n.ready == h.group.Version || planted("a host leaves before the new one is complete") ||
+		planted("a host leaves before the new one has copied the rest")
+}`},
+	{Name: "content of an older group counts", File: "group.go",
+		Old: `for m.held.stale.Load() {`,
+		New: `for m.held.stale.Load() && !planted("content of an older group counts") {`},
+	{Name: "no majority of the nodes after the move is needed", File: "group.go",
+		Old: `if len(g.Next) == 0 {`,
+		New: `if len(g.Next) == 0 || planted("no majority of the nodes after the move is needed") {`},
 	{Name: "answers to an earlier process count", File: "mirror.go",
 		Old: `	m.token = m.random()`,
 		New: `	if !planted("answers to an earlier process count") {

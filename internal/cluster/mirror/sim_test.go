@@ -32,9 +32,10 @@ const (
 	crash        // a node loses its power, with what was not synced
 	cut          // a node loses its connections, or gets them back
 	pass         // time passes while messages are on their way
+	move         // the content moves to another node, or a step of that
 )
 
-var weights = []int{goOn: 900, write: 30, crash: 8, cut: 6, pass: 10}
+var weights = []int{goOn: 900, write: 30, crash: 8, cut: 6, pass: 10, move: 10}
 
 // simulation is a run with all that it knows of it.
 type simulation struct {
@@ -44,6 +45,15 @@ type simulation struct {
 	// lose, slow and sick say how often a message is lost or late, and a disk refuses.
 	lose, slow, sick int
 	committed        []extent.Slice
+
+	catchUp time.Duration // see Config
+
+	// Of a seed in which content moves; see sim_hosts_test.go.
+	moving  bool
+	settled bool // no step of a move is made any more
+	hosts   *simHosts
+	owners  uint64   // the last one
+	retired []uint64 // those that will never write again
 }
 
 // simNode is a node with its disk, and the network and the extents of its Mirror.
@@ -57,6 +67,12 @@ type simNode struct {
 	ways    map[*simNode]*way
 	cut     bool
 	writing bool
+
+	owner    uint64 // 0 while it does not have the content
+	gone     map[uint64]bool
+	tending  bool // does a part of a move
+	updating bool
+	ready    uint64 // the version of the record for which it lacks nothing
 	// questions are those that the node has not answered.
 	questions map[*nats.Msg]func([]byte)
 }
@@ -88,12 +104,22 @@ func runSim(seed uint64, script []simulate.Event, recorded bool) *simulate.World
 			*one = 5 + r.IntN(60)
 		}
 	}
+	s.moving = r.IntN(2) == 0
 	w.Begin(simulate.Event{Random: seed})
+	s.hosts, s.owners = &simHosts{group: Group{Version: 1}}, simNodes
 	for i := range simNodes {
-		s.nodes = append(s.nodes, &simNode{s: s, index: i, name: fmt.Sprintf("n%d", i+1), disk: map[uint64]*simExtent{}})
+		n := &simNode{s: s, index: i, name: fmt.Sprintf("n%d", i+1), disk: map[uint64]*simExtent{}, owner: uint64(i + 1)}
+		s.nodes, s.hosts.group.Nodes = append(s.nodes, n), append(s.hosts.group.Nodes, n.name)
+	}
+	if s.moving {
+		s.catchUp = 500 * time.Millisecond // so that moves end within the run
+		s.nodes = append(s.nodes, &simNode{s: s, index: simNodes, name: "n4", disk: map[uint64]*simExtent{}})
 	}
 	for _, n := range s.nodes {
 		n.start()
+	}
+	if s.moving {
+		s.follow()
 	}
 	for _, e := range script {
 		w.Begin(e)
@@ -107,8 +133,16 @@ func runSim(seed uint64, script []simulate.Event, recorded bool) *simulate.World
 }
 
 func (s *simulation) step(kind int) {
-	n := s.nodes[s.w.Choose(simNodes)]
+	n := s.nodes[s.w.Choose(len(s.nodes))]
+	// A move needs all hosts for a while, so most of the faults would keep it from its end.
+	if s.moving && (kind == crash || kind == cut && !n.cut) && s.w.Choose(3) > 0 {
+		return
+	}
 	switch kind {
+	case move:
+		if s.moving {
+			s.tend()
+		}
 	case write:
 		n.write()
 	case crash:
@@ -116,6 +150,9 @@ func (s *simulation) step(kind int) {
 	case cut:
 		n.cut = !n.cut
 		s.w.Logf("%s: is cut off: %t", n.name, n.cut)
+		if s.moving {
+			s.w.After(s.w.Delay(2*time.Second), "", func() { n.cut = false })
+		}
 	case pass:
 		s.w.Pass(s.w.Delay(4 * time.Second))
 	default:
@@ -126,19 +163,27 @@ func (s *simulation) step(kind int) {
 func (n *simNode) start() {
 	n.process = n.s.w.Process(n.name)
 	n.ways, n.writing, n.mirror = map[*simNode]*way{}, false, nil
-	n.questions = map[*nats.Msg]func([]byte){}
+	n.questions, n.gone, n.tending, n.updating = map[*nats.Msg]func([]byte){}, map[uint64]bool{}, false, false
+	if n.owner == 0 {
+		n.process.Kill()
+		return
+	}
 	n.process.Task("starts", func() {
-		var names []string
-		for _, other := range n.s.nodes {
-			names = append(names, other.name)
+		names := slices.Clone(n.s.hosts.group.Nodes)
+		if !slices.Contains(names, n.name) {
+			names = append(names, n.name)
 		}
-		m, err := Open(Config{Node: n.name, Nodes: names, Owner: uint64(n.index + 1), Log: slog.New(slog.DiscardHandler),
-			BytesPerSecond: -1, schedule: n.process, network: n, extents: n})
+		m, err := Open(Config{Node: n.name, Nodes: names, Owner: n.owner, Log: slog.New(slog.DiscardHandler),
+			BytesPerSecond: -1, CatchUpEvery: n.s.catchUp, Gone: func(owner uint64) bool { return n.gone[owner] },
+			schedule: n.process, network: n, extents: n})
 		if err != nil {
 			n.s.w.Failf("%s: %v", n.name, err)
 			return
 		}
 		n.mirror = m
+		if n.s.moving {
+			n.learn(n.s.hosts)
+		}
 	})
 }
 
@@ -156,7 +201,15 @@ func (n *simNode) crash() {
 		}
 		e.finished = e.finished || !e.copied
 	}
-	n.s.w.After(n.s.w.Delay(3*time.Second), "", n.start)
+	n.s.w.After(n.s.w.Delay(3*time.Second), "", func() {
+		switch {
+		case !n.process.Dead(): // it has joined again meanwhile
+		case n.owner == 0: // the others have gone on without it
+			n.mirror, n.disk = nil, map[uint64]*simExtent{}
+		default:
+			n.start()
+		}
+	})
 }
 
 // write writes content to a new extent, as an extent.Writer does.
@@ -167,7 +220,7 @@ func (n *simNode) write() {
 	n.writing = true
 	s := n.s
 	s.extents++
-	id, count := uint64(n.index+1)<<40|s.extents, 1+s.w.Choose(3)
+	id, count := n.owner<<40|s.extents, 1+s.w.Choose(3)
 	known := s.w.Choose(2) == 0
 	n.process.Task("", func() {
 		defer func() { n.writing = false }()
@@ -195,9 +248,17 @@ func (n *simNode) write() {
 		err := copies.Commit()
 		s.w.Logf("%s: commit of extent %x: %v", n.name, id, err)
 		e.finished = true
-		if err == nil {
+		refer := func(*simHosts) bool {
 			s.committed = append(s.committed, list...)
-			s.check(list)
+			s.check(list, s.hosts.group.majorities()...)
+			return true
+		}
+		switch {
+		case err != nil:
+		case s.moving:
+			n.update(refer)
+		default:
+			refer(nil)
 		}
 	})
 }
@@ -211,32 +272,38 @@ func recordOf(x extent.Slice) []byte {
 	return append(b, make([]byte, int(header+x.Length))...)[:header+x.Length]
 }
 
-// check wants content on the disks of a majority.
-func (s *simulation) check(list []extent.Slice) {
+// check wants content on the disks of a majority of each list of nodes.
+func (s *simulation) check(list []extent.Slice, majorities ...[]string) {
 	for _, x := range list {
-		have := 0
-		for _, n := range s.nodes {
-			if e := n.disk[x.Extent]; e != nil {
-				if r := e.records[extent.RecordOf(x)]; r != nil && r.synced && bytes.Equal(r.data, recordOf(x)) {
-					have++
+		for _, names := range majorities {
+			have := 0
+			for _, n := range s.nodes {
+				if e := n.disk[x.Extent]; e != nil && slices.Contains(names, n.name) {
+					if r := e.records[extent.RecordOf(x)]; r != nil && r.synced && bytes.Equal(r.data, recordOf(x)) {
+						have++
+					}
 				}
 			}
-		}
-		if have <= simNodes/2 {
-			s.w.Failf("extent %x, offset %d: is committed, and %d nodes have it on disk", x.Extent, x.Offset, have)
+			if have <= len(names)/2 {
+				s.w.Failf("extent %x, offset %d: is committed, and %d of %v have it on disk", x.Extent, x.Offset, have, names)
+				return
+			}
 		}
 	}
 }
 
 // settle ends all faults, and wants all content on all nodes.
 func (s *simulation) settle() {
-	s.lose, s.slow, s.sick = 0, 0, 0
+	s.lose, s.slow, s.sick, s.settled = 0, 0, 0, true
 	for _, n := range s.nodes {
 		n.cut = false
 	}
 	s.w.Logf("all faults end")
 	everywhere := func() bool {
 		for _, n := range s.nodes {
+			if !slices.Contains(s.hosts.group.Nodes, n.name) {
+				continue
+			}
 			for _, x := range s.committed {
 				if e := n.disk[x.Extent]; e == nil || e.records[extent.RecordOf(x)] == nil {
 					return false
@@ -251,7 +318,7 @@ func (s *simulation) settle() {
 			break
 		}
 	}
-	s.check(s.committed)
+	s.check(s.committed, s.hosts.group.Nodes)
 	if !everywhere() {
 		s.w.Failf("a node does not get all content, although all faults have ended")
 	}
@@ -498,7 +565,7 @@ func (n *simNode) Complete(id uint64, size int64) (bool, error) {
 
 func (n *simNode) Release(id uint64) bool {
 	for _, x := range n.s.committed {
-		if x.Extent == id {
+		if x.Extent == id && !n.gone[extent.OwnerOf(id)] {
 			n.s.w.Failf("%s: releases extent %x, whose content was committed", n.name, id)
 		}
 	}

@@ -123,7 +123,7 @@ func runSim(seed uint64, script []simulate.Event, recorded bool) *simulate.World
 	// A manifest that stands where its condition does not hold names pieces that are gone: a node that joins then waits
 	// for the next snapshot, which is not what this looks for.
 	s.snapshots.Faults.Limbo, s.snapshots.Faults.Accept, s.snapshots.Faults.Fenced = 0, 0, true
-	if s.lossy = profile.IntN(3) == 0; s.lossy {
+	if s.lossy = profile.IntN(3) == 0 && *simLose; s.lossy {
 		// Two broken promises at a time are too many: a node that does not know of the loss yet would append, and what the
 		// leader cannot read cannot be compared.
 		s.log.Faults.Accept, s.log.Faults.Damage = 0, 0
@@ -864,6 +864,7 @@ func testContext() context.Context { return context.Background() }
 var (
 	simSeeds = flag.Int("sim.seeds", 500, "number of seeds of a simulation")
 	simSteps = flag.Int("sim.steps", 1000, "number of steps of a seed")
+	simLose  = flag.Bool("sim.lose", true, "let the stream lose its end in a third of the seeds")
 	simFirst = flag.Uint64("sim.first", 1, "first seed of a simulation")
 	simShort = flag.Bool("sim.minimise", true, "look for a short script of a seed that fails")
 )
