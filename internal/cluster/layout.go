@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 )
 
@@ -83,7 +84,7 @@ func (n *Node) takeLayout(l peering.Layout) error {
 		}
 	}
 	if n.site.Layout().Version > 0 {
-		return n.server.SetTags(n.site.Tags())
+		n.server.SetTags(n.site.Tags())
 	}
 	return nil
 }
@@ -339,10 +340,13 @@ func (n *Node) MoveStreams(ctx context.Context, names []string, from string) (mo
 			n.mu.Unlock()
 			return false, err
 		}
-		return false, nil
+		return false, fault.Point(pointAsked)
 	}
 	return moved, nil
 }
+
+// pointAsked is the point of a move at which JetStream was asked to move one of the streams.
+var pointAsked = fault.Declare("move/asked")
 
 // evacuateStream asks for the move of one stream. That it is on its way already is no error.
 func evacuateStream(ctx context.Context, conn *nats.Conn, name, server string) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -52,24 +51,6 @@ func (s *Server) StreamSizes() map[string]uint64 {
 		}
 	}
 	return sizes
-}
-
-// SetTags changes the tags of the embedded server, by which JetStream places streams. The other servers learn of it at
-// once. It does nothing while the server does not run: the next start asks for the tags.
-func (s *Server) SetTags(tags []string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.embedded == nil || slices.Equal(s.options.Tags, tags) {
-		return nil
-	}
-	// A copy of all other options: the server refuses changes of most of them, and compares pointers.
-	next := s.options.Clone()
-	next.Cluster.TLSConfig, next.TLSConfig, next.Tags = s.options.Cluster.TLSConfig, s.options.TLSConfig, tags
-	if err := s.embedded.ReloadOptions(next); err != nil {
-		return fmt.Errorf("natsserver: tags: %w", err)
-	}
-	s.options = next
-	return nil
 }
 
 // StreamNames returns the names of all streams.
