@@ -25,15 +25,19 @@ import (
 
 // The points of a move at which a test ends the process.
 var (
+	pointArrived   = fault.Declare("move/arrived")   // the new node has noted that it begins the shard's folder
+	pointFolder    = fault.Declare("move/folder")    // and has begun it
 	pointJoined    = fault.Declare("move/joined")    // the log says that the new node joins
 	pointOpened    = fault.Declare("move/opened")    // the new node has the shard open
 	pointComplete  = fault.Declare("move/complete")  // the log says that the new node is complete
 	pointCopied    = fault.Declare("move/copied")    // the layout says that the streams move
 	pointMoved     = fault.Declare("move/moved")     // the streams have moved
+	pointPassing   = fault.Declare("move/passing")   // the old node passes requests on
 	pointLeft      = fault.Declare("move/left")      // the log says that the old node has left
 	pointDecided   = fault.Declare("move/decided")   // the table has the new node
 	pointClosed    = fault.Declare("move/closed")    // the node that leaves has closed the shard
 	pointDeleted   = fault.Declare("move/deleted")   // and has deleted its folder
+	pointEnded     = fault.Declare("move/ended")     // the layout says that the move has ended
 	pointCancelled = fault.Declare("move/cancelled") // the log says that the move is cancelled
 )
 
@@ -43,9 +47,9 @@ const (
 	movingEvery = 100 * time.Millisecond
 	// othersWait is the time after which a node does a step that is rather one of the node beside the leader of the log.
 	othersWait = 3 * time.Second
-	// leaveWait is the time from the step at which the old node leaves until that is recorded: by then it passes the
-	// requests for the shard on, as each of its changes is refused from the record on.
-	leaveWait = 300 * time.Millisecond
+	// leaveWait bounds the time that the old node waits for the requests that it has begun, before it records that it
+	// leaves: each of its changes is refused from the record on.
+	leaveWait = 5 * time.Second
 	// dropWait bounds the wait for requests of a shard that is given away. They are ended then.
 	dropWait = 10 * time.Second
 )
@@ -121,10 +125,6 @@ func (m *mover) tend(ctx context.Context, open *services) error {
 	if move == nil {
 		return nil
 	}
-	if of := open.numbered(move.Shard); move.Step == peering.StepLeave && move.From == node.Name() && of != nil &&
-		!of.leaving.Swap(true) {
-		m.s.removeForward(open, of)
-	}
 	if m.move != move.Number || m.step != move.Step {
 		m.move, m.step, m.since, m.lacking = move.Number, move.Step, time.Now(), nil
 	}
@@ -141,10 +141,11 @@ func (m *mover) advance(ctx context.Context, open *services, l peering.Layout, m
 		})
 	}
 	ended := func() error {
-		return node.Advance(ctx, move, func(l *peering.Layout) error {
+		err := node.Advance(ctx, move, func(l *peering.Layout) error {
 			l.Ended = true
 			return nil
 		})
+		return m.then(err, pointEnded, func() error { return nil })
 	}
 	hosts := l.Hosts.Shards[move.Shard]
 	switch move.Step {
@@ -173,8 +174,17 @@ func (m *mover) advance(ctx context.Context, open *services, l peering.Layout, m
 		}
 		return m.then(nil, pointMoved, func() error { return next(peering.StepLeave) })
 	case peering.StepLeave:
-		if node.Name() == move.From || !m.turn(open, of) || time.Since(m.since) < leaveWait {
+		// The old node does it itself, as it knows when nothing is under way at it, and others do it if that is away.
+		switch {
+		case of == nil:
 			return nil
+		case node.Name() == move.From:
+			m.s.passAll(ctx, open, of)
+		case time.Since(m.since) <= leaveWait+othersWait:
+			return nil
+		}
+		if err := fault.Point(pointPassing); err != nil {
+			return err
 		}
 		err := of.blobs.State.Membership.Leave(move.Number)
 		return m.then(err, pointLeft, func() error {
@@ -268,9 +278,12 @@ func (s *Server) addShard(ctx context.Context, open *services, l peering.Layout,
 		if _, err := open.node.Arrive(move.Number); err != nil {
 			return err
 		}
+		if err := fault.Point(pointArrived); err != nil {
+			return err
+		}
 	}
 	of := s.newShard(n)
-	if err := disk.MkdirAll(of.Path(), 0o700); err != nil {
+	if err := errors.Join(disk.MkdirAll(of.Path(), 0o700), fault.Point(pointFolder)); err != nil {
 		return err
 	}
 	// Before the services are open: a shard that passes its requests on looks for the home of its log there.
@@ -301,6 +314,20 @@ func (s *Server) removeForward(open *services, of *shard) {
 		open.forward.Remove(serviceOf(svc.String(), of.Shard))
 	}
 	open.forward.Remove(serviceOf(callService, of.Shard))
+}
+
+// passAll passes the requests for a shard on from now on, and waits until those that are served here have ended.
+func (s *Server) passAll(ctx context.Context, open *services, of *shard) {
+	if of.leaving.Swap(true) {
+		return
+	}
+	s.removeForward(open, of)
+	wait, cancel := context.WithTimeout(ctx, leaveWait)
+	defer cancel()
+	if err := of.gate.shut(wait, open.board.Release); err != nil {
+		s.config.Log.Warn("requests are refused, since they take longer than a shard waits that leaves this node",
+			"shard", of.Number, "err", err)
+	}
 }
 
 // dropShard closes a shard that this node does not have any more, and deletes its folder. The layout is decided by

@@ -232,6 +232,36 @@ func (t *Front) serve(w http.ResponseWriter, r *http.Request, service, log strin
 		}
 		body.content = content
 	}
+	// The node that has handed a shard over, or a log that elects a leader, is known to be so a moment later: what no node
+	// has taken is held meanwhile, as long as some node serves.
+	for end := time.Now().Add(holdTime); ; {
+		err := t.offer(w, r, body, service, log, changes, repeatable, released)
+		if !errors.Is(err, errNotTaken) {
+			return err
+		}
+		if !time.Now().Before(end) || len(t.Serving()) == 0 {
+			return ErrNoNode
+		}
+		select {
+		case <-time.After(holdPoll):
+		case <-t.f.closed:
+			return ErrNoNode
+		case <-r.Context().Done():
+			return context.Cause(r.Context())
+		}
+	}
+}
+
+const (
+	// holdTime is the time that a request waits for a node that takes it, holdPoll the pause between two attempts.
+	holdTime = 2 * time.Second
+	holdPoll = 50 * time.Millisecond
+)
+
+// offer offers a request to the nodes that may serve it, one after the other. It returns errNotTaken if none has taken
+// it: then it can be offered again.
+func (t *Front) offer(w http.ResponseWriter, r *http.Request, body outgoing, service, log string, changes,
+	repeatable bool, released <-chan struct{}) error {
 	for _, node := range t.nodesFor(log, changes) {
 		err := t.f.exchange(w, r, node, body, service, func() string { return t.elsewhere(log, repeatable) }, released)
 		switch {
@@ -245,7 +275,7 @@ func (t *Front) serve(w http.ResponseWriter, r *http.Request, service, log strin
 		}
 		return err
 	}
-	return ErrNoNode
+	return errNotTaken
 }
 
 // elsewhere returns a node to which a request can go after a node has not answered it, "" for none: the next home, or

@@ -440,3 +440,28 @@ func TestFrontLeavesASilentNode(t *testing.T) {
 		}
 	}
 }
+
+// A request that no node takes is held until one does, as while a shard is handed over.
+func TestFrontHoldsARequest(t *testing.T) {
+	t.Parallel()
+	serve := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
+	x := newFronted(t, serve, serve)
+	for i := range x.refuses {
+		x.refuses[i].Store(true)
+	}
+	check.Eventually(t, func() bool { return len(x.front.nodesFor("tables", true)) == 0 }, "both nodes refuse changes")
+	w, done := httptest.NewRecorder(), make(chan error, 1)
+	go func() {
+		done <- x.front.Serve(w, put(strings.NewReader("held"), 4), "table", "tables", true, false, nil)
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("it was not held: %v", err)
+	case <-time.After(2 * holdPoll):
+	}
+	x.refuses[1].Store(false)
+	// On a machine that stands still the time may be over.
+	if err := <-done; !errors.Is(err, ErrNoNode) && (err != nil || w.Body.String() != "held") {
+		t.Errorf("%v, %q", err, w.Body)
+	}
+}

@@ -16,6 +16,7 @@ type silence struct {
 	servers
 	now    time.Time
 	sent   int
+	gone   bool   // in place of another term, the copy of this server has moved away
 	waited func() // called after each wait; may be nil
 }
 
@@ -44,7 +45,7 @@ func (s *silence) log(t *testing.T, after time.Duration) *Log {
 	l := &Log{servers: s, stream: "S", acks: make(chan *nats.Msg), marks: map[uint64]*passing{}, config: Config{Name: "s",
 		Log: slog.New(slog.DiscardHandler), schedule: s, Term: func(string) (uint64, bool) {
 			if after > 0 && s.now.Sub(began) >= after {
-				return 2, true
+				return 2, !s.gone
 			}
 			return 1, true
 		}}}
@@ -60,11 +61,13 @@ func TestANewTermEndsTheWaitForASilentLeader(t *testing.T) {
 	const elected = 300 * time.Millisecond
 	for _, c := range []struct {
 		after, least, most time.Duration
+		gone               bool
 	}{
-		{0, tryTimeout, tryTimeout},
-		{elected, elected, elected + 2*majorityPoll},
+		{0, tryTimeout, tryTimeout, false},
+		{elected, elected, elected + 2*majorityPoll, false},
+		{elected, elected, elected + 2*majorityPoll, true},
 	} {
-		s := &silence{now: time.Unix(1, 0)}
+		s := &silence{now: time.Unix(1, 0), gone: c.gone}
 		l := s.log(t, c.after)
 		a := &Pending{log: l, deadline: s.now.Add(10 * time.Second), done: make(chan struct{})}
 		began := s.now

@@ -73,10 +73,11 @@ func (l *Log) newTerm() bool {
 	}
 	term, member := l.config.Term(l.stream)
 	if !member {
-		return false
+		term = 0
 	}
 	now := l.now().UnixNano()
-	// The first term that is seen is no change.
+	// The first term that is seen is no change. A copy that has moved to another server is one, as it may have led: then
+	// no answer comes from here, and this node does not learn of the next term.
 	if before := l.seenTerm.Swap(term); before != 0 && before != term {
 		l.turnedAt.Store(now)
 	}
