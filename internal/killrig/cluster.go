@@ -36,6 +36,13 @@ type Cluster struct {
 // nothing is left running.
 func StartCluster(ctx context.Context, folder string, nodes int, command func(args ...string) *exec.Cmd) (*Cluster,
 	error) {
+	return StartInZones(ctx, folder, nodes, 0, command)
+}
+
+// StartInZones is StartCluster for nodes in zones, in turns: with three, the first node and the fourth are in zone a. 0
+// is no zones.
+func StartInZones(ctx context.Context, folder string, nodes, zones int, command func(args ...string) *exec.Cmd) (*Cluster,
+	error) {
 	// All addresses are known before the first node starts, as each needs the whole list.
 	var peers, listen []string
 	for i := range nodes {
@@ -43,7 +50,11 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 		if err != nil {
 			return nil, err
 		}
-		listen, peers = append(listen, address), append(peers, nodeName(i)+"="+address)
+		peer := nodeName(i) + "=" + address
+		if zones > 0 {
+			peer += "@" + string(rune('a'+i%zones))
+		}
+		listen, peers = append(listen, address), append(peers, peer)
 	}
 	return startAll(ctx, folder, nodes, command, func(i int) []string {
 		return []string{"--cluster-node", nodeName(i), "--cluster-listen", listen[i], "--cluster-peers",
@@ -104,14 +115,19 @@ func startAll(ctx context.Context, folder string, nodes int, command func(args .
 
 // ConnectionString returns that of the development account at the load balancer.
 func (c *Cluster) ConnectionString() string {
-	return connectionString(c.blob.address(), c.queue.address(), c.table.address())
+	return c.ConnectionStringOf(auth.DevelopmentAccount, auth.DevelopmentKey)
 }
 
-// connectionString returns that of the development account at these addresses.
-func connectionString(blob, queue, table string) string {
+// ConnectionStringOf returns that of an account at the load balancer.
+func (c *Cluster) ConnectionStringOf(account, key string) string {
+	return connectionString(account, key, c.blob.address(), c.queue.address(), c.table.address())
+}
+
+// connectionString returns that of an account at these addresses.
+func connectionString(account, key, blob, queue, table string) string {
 	return fmt.Sprintf(
 		"DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=http://%s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s;TableEndpoint=http://%[5]s/%[1]s;",
-		auth.DevelopmentAccount, auth.DevelopmentKey, blob, queue, table)
+		account, key, blob, queue, table)
 }
 
 // Whole waits until all nodes are ready.

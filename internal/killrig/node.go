@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/freeport"
 )
 
@@ -47,7 +48,14 @@ func NewNode(name, folder string, command func(args ...string) *exec.Cmd, client
 }
 
 // ConnectionString returns that of the development account at the node.
-func (n *Node) ConnectionString() string { return connectionString(n.Blob, n.Queue, n.Table) }
+func (n *Node) ConnectionString() string {
+	return n.ConnectionStringOf(auth.DevelopmentAccount, auth.DevelopmentKey)
+}
+
+// ConnectionStringOf returns that of an account at the node.
+func (n *Node) ConnectionStringOf(account, key string) string {
+	return connectionString(account, key, n.Blob, n.Queue, n.Table)
+}
 
 // Start starts the process. It does not wait until the node is ready. What the process logs is added to the file Folder
 // with the ending .log.

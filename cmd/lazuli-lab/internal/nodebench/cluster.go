@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // table is the table of which the clients insert the entities.
@@ -27,11 +29,12 @@ const table = "inserted"
 type cluster struct {
 	name   string
 	nodes  *killrig.Cluster
-	stacks []*bench.Stack // by node
-	ends   []func() error // what the end of the nodes' processes leaves to do, in order
+	stacks [][]*bench.Stack // by account and node
+	ends   []func() error   // what the end of the nodes' processes leaves to do, in order
 
 	inserters []*bench.Inserter // all that clients have had, by number
 	turns     []turn
+	idle      turn // without clients; zero if that was not measured
 }
 
 // start starts a cluster in a new folder below c.Folder.
@@ -62,30 +65,115 @@ func (c *Config) start(ctx context.Context, name string, nodes int, command func
 		}
 		s.ends = append([]func() error{unmount}, s.ends...)
 	}
-	start := command
-	if c.Profiles != "" {
-		start = func(args ...string) *exec.Cmd { return command(append(args, "--pprof")...) }
+	accounts, more, err := c.accounts(folder)
+	if err != nil {
+		return nil, err
 	}
+	if c.Profiles != "" {
+		more = append(more, "--pprof")
+	}
+	start := func(args ...string) *exec.Cmd { return command(append(args, more...)...) }
 	if s.nodes, err = killrig.StartCluster(ctx, folder, nodes, start); err != nil {
 		return nil, err
 	}
-	for i, n := range s.nodes.Nodes {
-		// After the start, which is not measured and would take long.
-		if c.Share > 0 {
-			end, err := limit(n.Pid(), fmt.Sprintf("%s-%d", filepath.Base(folder), i+1), c.Share)
+	for _, account := range accounts {
+		var stacks []*bench.Stack
+		for _, n := range s.nodes.Nodes {
+			stack, err := bench.ParseConnectionString(n.ConnectionStringOf(account, auth.DevelopmentKey))
 			if err != nil {
 				return nil, err
 			}
-			s.ends = append([]func() error{end}, s.ends...)
+			stacks = append(stacks, stack)
 		}
-		stack, err := bench.ParseConnectionString(n.ConnectionString())
+		if err := bench.CreateTable(stacks[0], table); err != nil {
+			return nil, err
+		}
+		s.stacks = append(s.stacks, stacks)
+	}
+	// After the start, which is not measured and would take long.
+	for i, n := range s.nodes.Nodes {
+		if c.Share == 0 {
+			break
+		}
+		end, err := limit(n.Pid(), fmt.Sprintf("%s-%d", filepath.Base(folder), i+1), c.Share)
 		if err != nil {
 			return nil, err
 		}
-		s.stacks = append(s.stacks, stack)
+		s.ends = append([]func() error{end}, s.ends...)
 	}
-	return s, bench.CreateTable(s.stacks[0], table)
+	return s, nil
 }
+
+// accounts returns the accounts that clients use, and the options of the nodes about them: the development account, or
+// one in each shard.
+func (c *Config) accounts(folder string) (names, options []string, err error) {
+	if c.Shards < 2 {
+		return []string{auth.DevelopmentAccount}, nil, nil
+	}
+	placed, err := shardmap.New(c.Shards)
+	if err != nil {
+		return nil, nil, err
+	}
+	names = make([]string, c.Shards)
+	var lines []byte
+	for i, left := 0, c.Shards; left > 0; i++ {
+		name := fmt.Sprint("account", i)
+		if shard := placed.Of(shardmap.Table, name); names[shard] == "" {
+			names[shard] = name
+			lines = fmt.Appendf(lines, "%s:%s\n", name, auth.DevelopmentKey)
+			left--
+		}
+	}
+	file := filepath.Join(folder, "accounts")
+	return names, []string{"--shards", strconv.Itoa(c.Shards), "--cluster-copies", "3", "--accounts-file", file},
+		os.WriteFile(file, lines, 0o600)
+}
+
+// stack returns that of a client at a node. Clients with following numbers have accounts in shards that are far apart,
+// so that it is chance whether the node of a client has its account.
+func (s *cluster) stack(node, client int) *bench.Stack {
+	const step = 7 // no divisor of a usual number of shards
+	return s.stacks[(client*step+client/len(s.stacks))%len(s.stacks)][node]
+}
+
+// pause stops the processes of the nodes, resume lets them go on, and waits until each account can be written to.
+func (s *cluster) pause() {
+	for _, n := range s.nodes.Nodes {
+		n.Pause()
+	}
+}
+
+func (s *cluster) resume(ctx context.Context) error {
+	for _, n := range s.nodes.Nodes {
+		n.Resume()
+	}
+	// Each node counts the others as lost for a moment, and elects leaders.
+	ctx, cancel := context.WithTimeoutCause(ctx, resumeTimeout, errResume)
+	defer cancel()
+	for account := range s.stacks {
+		for node := range s.stacks[account] {
+			work := bench.NewInserter(s.stacks[account][node], table, len(s.inserters))
+			s.inserters = append(s.inserters, work)
+			for {
+				err := work.Insert()
+				if err == nil {
+					break
+				}
+				if ctx.Err() != nil {
+					return fmt.Errorf("%s: %w: %w", s.name, context.Cause(ctx), err)
+				}
+				time.Sleep(failurePause)
+			}
+			work.Close()
+		}
+	}
+	return s.nodes.Whole(ctx)
+}
+
+// resumeTimeout is the time that a cluster may take until it serves again.
+const resumeTimeout = 2 * time.Minute
+
+var errResume = errors.New("the cluster does not go on within " + resumeTimeout.String())
 
 // close stops the nodes and removes their folder.
 func (s *cluster) close() error {
@@ -125,9 +213,10 @@ func (s *cluster) counts(ctx context.Context) ([]counts, error) {
 		}
 		c := &all[i]
 		c.processor = bench.ProcessorTime(n.Pid())
-		c.appends = metric(text, `lazuli_log_appends_total{log="tables"}`)
-		c.conflicts = metric(text, `lazuli_log_conflicts_total{log="tables"}`)
-		c.passed = metric(text, `lazuli_log_forwarded_requests_total{log="tables",result="passed"}`)
+		c.appends = metric(text, `lazuli_log_appends_total{log="tables`, "")
+		c.conflicts = metric(text, `lazuli_log_conflicts_total{log="tables`, "")
+		c.passed = metric(text, `lazuli_log_forwarded_requests_total{log="tables`, `result="passed"`) +
+			metric(text, `lazuli_front_requests_total{`, `result="passed"`)
 	}
 	return all, nil
 }
@@ -169,13 +258,17 @@ func (s *cluster) profile(ctx context.Context, c *Config, kind string) (wait fun
 	return all.Wait
 }
 
-// metric returns a value, 0 for one that a program of before does not have.
-func metric(text, name string) float64 {
-	_, rest, _ := strings.Cut("\n"+text, "\n"+name+" ")
-	value, _, _ := strings.Cut(rest, "\n")
-	v, err := strconv.ParseFloat(value, 64)
-	if err != nil {
-		return 0
+// metric returns the sum of the values whose names begin with a text and have another one, 0 where a program of before
+// has none.
+func metric(text, begins, has string) (sum float64) {
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
+		if !ok || !strings.HasPrefix(name, begins) || !strings.Contains(name, has) {
+			continue
+		}
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			sum += v
+		}
 	}
-	return v
+	return sum
 }

@@ -83,7 +83,7 @@ func TestReport(t *testing.T) {
 		for range inserts {
 			one.times.Record(time.Millisecond)
 		}
-		return Result{Name: "x", turns: []turn{one}}
+		return Result{Name: "x", turns: []turn{one}, idle: turn{took: time.Second, byNodes: one.byNodes}}
 	}
 	r := Report{
 		Clusters: []Result{
@@ -98,7 +98,7 @@ func TestReport(t *testing.T) {
 	text := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{"x 200 1ms 1ms 100µs 2.0 % 20.0 10 0 25 % 0",
 		"x 100 1ms 1ms 200µs 2.0 % 10.0 10 3 0 % 2 timeout",
-		"x : x 0.50 (0.50 to 0.50)", "cost 0s 0s 60µs"} {
+		"x : x 0.50 (0.50 to 0.50)", "x without clients 2.0 %", "cost 0s 0s 60µs"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
@@ -107,8 +107,9 @@ func TestReport(t *testing.T) {
 
 func TestMetric(t *testing.T) {
 	t.Parallel()
-	const text = "# HELP a b\na{x=\"1\"} 7\nbc 2.5e+01\n"
-	if a, b, none := metric(text, `a{x="1"}`), metric(text, "bc"), metric(text, "c"); a != 7 || b != 25 || none != 0 {
-		t.Error(a, b, none)
+	const text = "# HELP a b\na{x=\"1\",r=\"y\"} 7\na{x=\"1-s01\",r=\"y\"} 2.5e+01\na{x=\"1\",r=\"n\"} 3\nc 4\n"
+	if one, all, none := metric(text, `a{x="1`, `r="y"`), metric(text, `a{`, ""), metric(text, "b", ""); one != 32 ||
+		all != 35 || none != 0 {
+		t.Error(one, all, none)
 	}
 }

@@ -22,6 +22,7 @@ type Report struct {
 type Result struct {
 	Name  string
 	turns []turn
+	idle  turn // without clients; zero if that was not measured
 }
 
 // all merges the turns.
@@ -42,11 +43,7 @@ func (r *Result) all() (t turn) {
 // busiest returns what the node that computes most has used of a processor, on average over the turns.
 func (r *Result) busiest() (share float64) {
 	for i := range r.turns {
-		t, most := &r.turns[i], time.Duration(0)
-		for _, c := range t.byNodes {
-			most = max(most, c.processor)
-		}
-		share += most.Seconds() / t.took.Seconds() / float64(len(r.turns))
+		share += r.turns[i].busiest() / float64(len(r.turns))
 	}
 	return share
 }
@@ -61,6 +58,11 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	for _, c := range r.Clusters[min(1, len(r.Clusters)):] {
 		ratios(w, c.Name+" : "+r.Clusters[0].Name, &c, &r.Clusters[0])
+	}
+	for i := range r.Clusters {
+		if c := &r.Clusters[i]; c.idle.took > 0 {
+			fmt.Fprintf(w, "%s without clients\t\t\t\t\t%.1f %%\t\t\t\t\t\t\n", c.Name, 100*c.idle.busiest())
+		}
 	}
 	if len(r.Forwarding) > 0 {
 		fmt.Fprint(w, "\t\t\t\t\t\t\t\t\t\t\t\nforwarding", head)

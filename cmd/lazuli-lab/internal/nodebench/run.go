@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
 	"time"
@@ -25,6 +26,9 @@ type Config struct {
 	Turn, Warmup time.Duration
 	// Clients is the number of clients of a cluster, in equal parts at all of its nodes.
 	Clients int
+	// Shards is the number of shards of each cluster, each on three of its nodes. From 2 on, there is an account in each
+	// shard, and the clients use all of them. 1 is a cluster whose nodes have everything.
+	Shards int
 	// Forwarding also measures what it costs that an insert is passed on.
 	Forwarding bool
 	// Share is the limit of each node, as a share of a processor; 0 is no limit.
@@ -51,6 +55,7 @@ type turn struct {
 	took    time.Duration
 	times   bench.Histogram // of the inserts
 	failed  map[string]int  // by the reason
+	own     time.Duration   // processor time of this process, which has the clients and the disks
 	byNodes []counts
 }
 
@@ -66,6 +71,15 @@ func (t *turn) sum() (all counts) {
 		all.passed += c.passed
 	}
 	return all
+}
+
+// busiest returns what the node that computes most has used of a processor.
+func (t *turn) busiest() float64 {
+	most := time.Duration(0)
+	for _, c := range t.byNodes {
+		most = max(most, c.processor)
+	}
+	return most.Seconds() / t.took.Seconds()
 }
 
 // home returns the node that has appended most of the records.
@@ -95,10 +109,12 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 	add := func(name string, nodes int, command func(...string) *exec.Cmd) error {
 		c.say("starting %s", name)
 		s, err := c.start(ctx, name, nodes, command)
-		if err == nil {
-			all = append(all, s)
+		if err != nil {
+			return err
 		}
-		return err
+		all = append(all, s)
+		s.pause() // while the others start
+		return nil
 	}
 	for _, n := range c.Sizes {
 		if err := add(fmt.Sprint(n, " nodes"), n, c.Command); err != nil {
@@ -110,20 +126,28 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 			return report, err
 		}
 	}
-	everywhere := func(s *cluster, client int) int { return client % len(s.stacks) }
-	// All clusters run all the time, and one of them works: a machine that is slow for a while is so for all of them.
+	everywhere := func(s *cluster, client int) int { return client % len(s.nodes.Nodes) }
+	// All clusters are there all the time, and one of them works: a machine that is slow for a while is so for all of
+	// them. Those that wait are paused, as the logs of many shards use a processor also while no client works.
 	for i := range c.Turns {
 		for _, s := range all {
+			if err := s.resume(ctx); err != nil {
+				return report, err
+			}
 			if err := c.turn(ctx, s, c.Clients, everywhere, i, "everywhere"); err != nil {
 				return report, err
 			}
+			s.pause()
 		}
 	}
 	for _, s := range all {
-		report.Clusters = append(report.Clusters, Result{s.name, s.turns})
+		report.Clusters = append(report.Clusters, Result{s.name, s.turns, s.idle})
 	}
 	if !c.Forwarding {
 		return report, nil
+	}
+	if err := all[0].resume(ctx); err != nil {
+		return report, err
 	}
 	return report, c.forwarding(ctx, report, all[0])
 }
@@ -137,7 +161,7 @@ func (c *Config) forwarding(ctx context.Context, report *Report, s *cluster) err
 			// Another node may have become the home.
 			last := s.turns[len(s.turns)-1]
 			for i, where := range []string{"home", "other"} {
-				node := (last.home() + i) % len(s.stacks)
+				node := (last.home() + i) % len(s.nodes.Nodes)
 				to := func(*cluster, int) int { return node }
 				if err := c.turn(ctx, s, clients, to, turn, where); err != nil {
 					return err
@@ -167,7 +191,7 @@ func (c *Config) turn(ctx context.Context, s *cluster, clients int, at func(s *c
 	where string) error {
 	first := len(s.inserters)
 	for i := range clients {
-		s.inserters = append(s.inserters, bench.NewInserter(s.stacks[at(s, i)], table, first+i))
+		s.inserters = append(s.inserters, bench.NewInserter(s.stack(at(s, i), i), table, first+i))
 	}
 	defer func() {
 		for _, i := range s.inserters[first:] {
@@ -176,6 +200,14 @@ func (c *Config) turn(ctx context.Context, s *cluster, clients int, at func(s *c
 	}()
 	work := s.inserters[first:]
 	c.insert(ctx, work, c.Warmup)
+	var idle []counts
+	if c.Shards > 1 && number == 0 {
+		var err error
+		if idle, err = c.idle(ctx, s); err != nil {
+			return err
+		}
+		c.insert(ctx, work, c.Warmup)
+	}
 	before, err := s.counts(ctx)
 	if err != nil {
 		return err
@@ -184,7 +216,9 @@ func (c *Config) turn(ctx context.Context, s *cluster, clients int, at func(s *c
 	if c.Profiles != "" && number == c.Turns-1 {
 		wait = s.profile(ctx, c, fmt.Sprint(clients, "-", where))
 	}
+	own := bench.ProcessorTime(os.Getpid())
 	t := c.insert(ctx, work, c.Turn)
+	t.own = bench.ProcessorTime(os.Getpid()) - own
 	wait()
 	after, err := s.counts(ctx)
 	if err != nil {
@@ -193,9 +227,37 @@ func (c *Config) turn(ctx context.Context, s *cluster, clients int, at func(s *c
 	for i := range after {
 		t.byNodes = append(t.byNodes, after[i].minus(before[i]))
 	}
+	if idle != nil {
+		s.idle = turn{took: idleTime, byNodes: idle}
+	}
 	s.turns = append(s.turns, t)
-	c.say("%s, %s: %.0f inserts/s, median %v, %v failed", s.name, name(clients), t.rate(), t.times.Quantile(0.5), t.failed)
+	c.say("%s, %s: %.0f inserts/s, median %v, %v failed, busiest node %.1f %%, this process %.1f %%", s.name,
+		name(clients), t.rate(), t.times.Quantile(0.5), t.failed, 100*t.busiest(), 100*t.own.Seconds()/t.took.Seconds())
 	return ctx.Err()
+}
+
+// idleTime is the time for which is measured what a cluster computes while no client works.
+const idleTime = 10 * time.Second
+
+// idle returns what the nodes have counted in idleTime without requests.
+func (c *Config) idle(ctx context.Context, s *cluster) (all []counts, err error) {
+	before, err := s.counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(idleTime):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	after, err := s.counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range after {
+		all = append(all, after[i].minus(before[i]))
+	}
+	return all, nil
 }
 
 // insert lets all inserters work for a time.
