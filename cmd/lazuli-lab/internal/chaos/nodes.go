@@ -73,6 +73,7 @@ type nodesRun struct {
 	// content are clients with large blobs, with Tier; found is what they find.
 	content []*contentClient
 	found   checker
+	mover   *mover     // nil where no shard moves
 	disk    *smallDisk // where the last node has its folder; nil if it cannot be mounted
 	power   *powerDisk // the same for the first node
 	admin   *http.Client
@@ -155,7 +156,17 @@ func (r *nodesRun) prepare(folder string) error {
 		r.nodes = append(r.nodes, n)
 	}
 	if r.Kinds = slices.Clone(r.Kinds); len(r.Kinds) == 0 {
-		r.Kinds = slices.Clone(nodeFaults)
+		r.Kinds = NodeFaults()
+	}
+	isMove := func(kind string) bool { return slices.Contains(moveFaults, kind) }
+	var moves []string
+	for _, kind := range r.Kinds {
+		if isMove(kind) {
+			moves = append(moves, kind)
+		}
+	}
+	if r.Kinds = slices.DeleteFunc(r.Kinds, isMove); len(moves) > 0 && r.Copies > 0 && r.Copies < r.Nodes {
+		r.mover = newMover(r, moves)
 	}
 	if slices.Contains(r.Kinds, faultFull) {
 		// The last node gets the small disk and the first one the disk that loses power, so that no node has both faults.
@@ -233,7 +244,23 @@ func (r *nodesRun) run(ctx context.Context) error {
 	for i, c := range r.content {
 		all.Go(func() { c.use(load, rand.New(rand.NewPCG(r.Seed, uint64(5000+i))), 20*r.Think, &r.found) })
 	}
+	moves, stopMoves := context.WithCancel(ctx)
+	var moving sync.WaitGroup
+	if r.mover != nil {
+		moving.Go(func() { r.mover.work(moves) })
+	}
 	err = r.faults(ctx)
+	stopMoves()
+	moving.Wait()
+	if r.mover != nil {
+		// While the clients still work.
+		if err == nil && ctx.Err() == nil {
+			if stuck := r.mover.finish(ctx); stuck != nil {
+				r.report.Findings = append(r.report.Findings, &Finding{Kind: Refused, What: stuck.Error()})
+			}
+		}
+		r.mover.fill(&r.report)
+	}
 	stop()
 	all.Wait()
 	// What is left is read only if the cluster is whole: reads that fail would count as losses.
@@ -258,6 +285,10 @@ func (r *nodesRun) run(ctx context.Context) error {
 
 // faults makes faults until the time is up, one after the other, and lets the cluster become whole after each one.
 func (r *nodesRun) faults(ctx context.Context) error {
+	if len(r.Kinds) == 0 { // only moves
+		pause(ctx, r.Limit)
+		return ctx.Err()
+	}
 	for begun := time.Now(); time.Since(begun) < r.Limit &&
 		(r.NodesConfig.Faults <= 0 || r.report.faults() < r.NodesConfig.Faults); {
 		pause(ctx, time.Duration(r.rnd.Int64N(int64(2*time.Second))))

@@ -34,8 +34,9 @@ const (
 var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart, faultFlip, faultFull,
 	faultKillAll, faultPower, faultSlow}
 
-// NodeFaults returns the kinds of faults of a cluster.
-func NodeFaults() []string { return slices.Clone(nodeFaults) }
+// NodeFaults returns the kinds of faults of a cluster. The last ones are those of a cluster whose shards are on a part
+// of the nodes.
+func NodeFaults() []string { return slices.Concat(nodeFaults, moveFaults) }
 
 // A slow node stands still for slowStop, works for slowRun, and so on.
 const (
@@ -111,10 +112,9 @@ func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.D
 // own ones are lost, and a cluster of three promises nothing about two lost copies.
 func (r *nodesRun) flip(ctx context.Context, at int) error {
 	n := r.nodes[at]
-	if err := r.awaitCopies(ctx, r.nodes[(at+1)%len(r.nodes)]); err != nil {
+	if err := r.loseCopies(ctx, n, r.nodes[(at+1)%len(r.nodes)]); err != nil {
 		return err
 	}
-	n.Kill()
 	path, err := r.streamFile(n)
 	if err != nil {
 		return err
@@ -142,6 +142,20 @@ func (r *nodesRun) flip(ctx context.Context, at int) error {
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
+	return nil
+}
+
+// loseCopies kills a node whose copies are then damaged, when all copies are whole. No shard moves meanwhile: the next
+// move may begin when the node is dead.
+func (r *nodesRun) loseCopies(ctx context.Context, n, other *killrig.Node) error {
+	if r.mover != nil {
+		r.mover.busy.Lock()
+		defer r.mover.busy.Unlock()
+	}
+	if err := r.awaitCopies(ctx, other); err != nil {
+		return err
+	}
+	n.Kill()
 	return nil
 }
 

@@ -19,6 +19,10 @@ type NodesReport struct {
 	Nodes int
 	// Faults has the number of faults after which the cluster was whole again, by kind.
 	Faults map[string]int
+	// Moves has the number of moves of shards that ended beside the faults, by kind, and LongestMove what one took at most.
+	// It is nil where no shard moves.
+	Moves       map[string]int
+	LongestMove time.Duration
 	// Replaced is the number of nodes that left the cluster since a bit of their files was flipped, and joined with an
 	// empty folder.
 	Replaced int
@@ -83,6 +87,14 @@ func (r *NodesReport) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
 	fmt.Fprintf(t, "nodes\t%d for %v\n", r.Nodes, r.Took.Round(time.Second))
 	fmt.Fprintf(t, "faults survived\t%d: %s\n", r.faults(), strings.Join(faults, ", "))
+	if r.Moves != nil {
+		var moves []string
+		for _, kind := range moveFaults {
+			moves = append(moves, fmt.Sprint(r.Moves[kind], " ", kind))
+		}
+		fmt.Fprintf(t, "shards beside them\t%s; the longest took %v\n", strings.Join(moves, ", "),
+			r.LongestMove.Round(time.Millisecond))
+	}
 	fmt.Fprintf(t, "nodes replaced\t%d of %d with a flipped bit\n", r.Replaced, r.Faults[faultFlip])
 	fmt.Fprintf(t, "acknowledged\t%d: queue %d put, %d get, %d delete; table %d updates, %d reads; blobs %d writes, %d "+
 		"reads\n",
