@@ -35,17 +35,26 @@ type moveFault struct {
 var moveFaults = []moveFault{
 	{rule: "move/left=kill"},
 	{rule: ""}, // without a kill, which tells what the move itself costs
+	{rule: "move/arrived=kill"},
+	{rule: "move/folder=kill"},
 	{rule: "move/joined=kill"},
 	{rule: "move/opened=kill"},
+	{rule: "move/opened=kill@10"}, // while it copies
 	{rule: "move/complete=kill"},
 	{rule: "move/copied=kill"},
+	{rule: "move/asked=kill"},
+	{rule: "move/asked=kill@2"}, // some streams have moved
+	{rule: "move/asked=kill@3"},
 	{rule: "move/moved=kill"},
+	{rule: "move/passing=kill"},
 	{rule: "move/decided=kill"},
 	{rule: "move/closed=kill"},
 	{rule: "datadir/shard-forgotten=kill"},
 	{rule: "move/deleted=kill"},
+	{rule: "move/ended=kill"},
 	{rule: "move/copied=error,move/cancelled=kill", cancel: true},
 	{rule: "move/copied=error,move/closed=kill", cancel: true},
+	{rule: "move/copied=error,move/deleted=kill", cancel: true},
 }
 
 const movedShards = 4
@@ -93,6 +102,7 @@ type movingCluster struct {
 	from  *killrig.Node
 	to    *killrig.Node
 	kills int
+	moves int // that choose has chosen
 }
 
 func newMovingCluster(t *testing.T, rule string) *movingCluster {

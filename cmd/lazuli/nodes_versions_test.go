@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -160,12 +161,14 @@ type writing struct {
 	mu           sync.Mutex
 	acknowledged [3][]string // names of entities, blobs and messages
 	longest      waiting     // of the client that has waited most for an answer
+	failed       []waiting   // calls of which an attempt has failed
 }
 
 // waiting splits the time of a call of an SDK: its attempts, and the pauses that the SDK makes between them.
 type waiting struct {
 	took, attempts time.Duration
 	text           string // the attempts, one after the other
+	failed         bool   // an attempt had no answer, or one from 500 on
 }
 
 type waitingKey struct{}
@@ -180,7 +183,8 @@ func (waiting) Do(r *policy.Request) (*http.Response, error) {
 			outcome = fmt.Sprint(answer.StatusCode, " ", answer.Header.Get("x-ms-error-code"))
 		}
 		w.attempts += took
-		w.text += fmt.Sprintf(" [%v: %s]", took.Round(time.Millisecond), strings.TrimSpace(outcome))
+		w.failed = w.failed || r.Raw().Context().Err() == nil && (err != nil || answer.StatusCode >= 500)
+		w.text += fmt.Sprintf(" [%s %s %v: %s]", r.Raw().Method, began.Format("05.000"), took.Round(time.Millisecond), strings.TrimSpace(outcome))
 	}
 	return answer, err
 }
@@ -192,9 +196,14 @@ func (w waiting) String() string {
 
 func startWriting(ctx context.Context, t *testing.T, cluster *killrig.Cluster) *writing {
 	t.Helper()
+	return startWritingTo(ctx, t, cluster.ConnectionString())
+}
+
+// startWritingTo lets clients write to the account of a connection string.
+func startWritingTo(ctx context.Context, t *testing.T, connection string) *writing {
+	t.Helper()
 	w := &writing{}
 	var err error
-	connection := cluster.ConnectionString()
 	// Each attempt of a call passes this.
 	options := azcore.ClientOptions{PerRetryPolicies: []policy.Policy{waiting{}}}
 	tables, err := aztables.NewServiceClientFromConnectionString(connection,
@@ -251,6 +260,23 @@ func (w *writing) call(ctx context.Context, kind int, name string, do func(conte
 	if ctx.Err() == nil && waited.took > w.longest.took {
 		w.longest = *waited
 	}
+	if waited.failed {
+		w.failed = append(w.failed, *waited)
+	}
+}
+
+// forget forgets the slowest write and the failures.
+func (w *writing) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.longest, w.failed = waiting{}, nil
+}
+
+// failures returns the calls of which an attempt has failed.
+func (w *writing) failures() []waiting {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.failed)
 }
 
 // count returns the number of acknowledged writes.
