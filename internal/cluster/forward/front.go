@@ -232,14 +232,14 @@ func (t *Front) serve(w http.ResponseWriter, r *http.Request, service, log strin
 		}
 		body.content = content
 	}
-	// The node that has handed a shard over, or a log that elects a leader, is known to be so a moment later: what no node
-	// has taken is held meanwhile, as long as some node serves.
+	// Which node has a shard after it was handed over, and who leads a log, is known a moment later: what no node has taken
+	// is held meanwhile, as long as some node serves.
 	for end := time.Now().Add(holdTime); ; {
 		err := t.offer(w, r, body, service, log, changes, repeatable, released)
 		if !errors.Is(err, errNotTaken) {
 			return err
 		}
-		if !time.Now().Before(end) || len(t.Serving()) == 0 {
+		if !time.Now().Before(end) || t.nobody() {
 			return ErrNoNode
 		}
 		select {
@@ -250,6 +250,18 @@ func (t *Front) serve(w http.ResponseWriter, r *http.Request, service, log strin
 			return context.Cause(r.Context())
 		}
 	}
+}
+
+// nobody reports whether it is known of all nodes that they do not serve. After the start it is not.
+func (t *Front) nobody() bool {
+	t.known.Lock()
+	defer t.known.Unlock()
+	for _, h := range t.here {
+		if h.reads {
+			return false
+		}
+	}
+	return len(t.here) == len(t.nodes)
 }
 
 const (
