@@ -45,7 +45,8 @@ The processes of clusters that wait are stopped.`,
 	fl.DurationVar(&c.Turn, "turn", 10*time.Second, "length of a turn")
 	fl.DurationVar(&c.Warmup, "warmup", 2*time.Second, "time before a turn that is not counted")
 	fl.IntVarP(&c.Clients, "clients", "c", 30, "clients of a cluster, in equal parts at its nodes")
-	fl.IntVar(&c.Shards, "shards", 1, "number of shards of each cluster, each on three of its nodes; 1: nodes have everything")
+	fl.IntVar(&c.Shards, "shards", 1,
+		"number of shards of each cluster, each on three of its nodes; 1: nodes have everything")
 	fl.BoolVar(&c.Forwarding, "forwarding", true, "measure clients at the home and at another node as well")
 	fl.Float64Var(&c.Share, "share", 0.2, "share of a processor that each node may use; 0 is no limit")
 	fl.DurationVar(&c.Sync, "sync", time.Millisecond, "time of a sync; 0 is the disk of the folder as it is")
@@ -61,7 +62,8 @@ The processes of clusters that wait are stopped.`,
 				return bench.SettingsError{Cause: errors.New("--sizes are from 3 to 9")}
 			}
 		}
-		if c.Shards < 1 || c.Shards > shardmap.Max || c.Shards > 1 && (c.Forwarding || c.Shards < slices.Max(append(c.Sizes, 0))) {
+		if c.Shards < 1 || c.Shards > shardmap.Max ||
+			c.Shards > 1 && (c.Forwarding || c.Shards < slices.Max(append(c.Sizes, 0))) {
 			return bench.SettingsError{Cause: fmt.Errorf("--shards must be from 1 to %d; from 2 on there must be one for each "+
 				"node, and --forwarding must be false: each shard has its home", shardmap.Max)}
 		}

@@ -155,8 +155,8 @@ func (c *movingCluster) choose() {
 	c.moves++
 }
 
-// A shard of 1 GiB moves while clients write: nothing is lost, and the log has the longest write, the time that the move
-// took, and where the bytes went. It runs only with LAZULI_TEST_FULL.
+// A shard of 1 GiB moves while clients write: nothing is lost, and the log has the longest write, the time of the move,
+// and where the bytes went. It runs only with LAZULI_TEST_FULL.
 func TestALargeShardMoves(t *testing.T) {
 	if !check.Size(false, true) {
 		t.Skip("writes 3 GiB, which is done with " + check.FullVariable)

@@ -184,7 +184,8 @@ func (waiting) Do(r *policy.Request) (*http.Response, error) {
 		}
 		w.attempts += took
 		w.failed = w.failed || r.Raw().Context().Err() == nil && (err != nil || answer.StatusCode >= 500)
-		w.text += fmt.Sprintf(" [%s %s %v: %s]", r.Raw().Method, began.Format("05.000"), took.Round(time.Millisecond), strings.TrimSpace(outcome))
+		w.text += fmt.Sprintf(" [%s %s %v: %s]", r.Raw().Method, began.Format("05.000"), took.Round(time.Millisecond),
+			strings.TrimSpace(outcome))
 	}
 	return answer, err
 }

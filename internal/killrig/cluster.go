@@ -41,8 +41,8 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 
 // StartInZones is StartCluster for nodes in zones, in turns: with three, the first node and the fourth are in zone a. 0
 // is no zones.
-func StartInZones(ctx context.Context, folder string, nodes, zones int, command func(args ...string) *exec.Cmd) (*Cluster,
-	error) {
+func StartInZones(ctx context.Context, folder string, nodes, zones int,
+	command func(args ...string) *exec.Cmd) (*Cluster, error) {
 	// All addresses are known before the first node starts, as each needs the whole list.
 	var peers, listen []string
 	for i := range nodes {

@@ -232,14 +232,14 @@ func (t *Front) serve(w http.ResponseWriter, r *http.Request, service, log strin
 		}
 		body.content = content
 	}
-	// Which node has a shard after it was handed over, and who leads a log, is known a moment later: what no node has taken
-	// is held meanwhile, as long as some node serves.
+	// Which node has a shard after it was handed over, and who leads a log, is known a moment later: what no node has
+	// taken is held meanwhile, as long as some node serves.
 	for end := time.Now().Add(holdTime); ; {
 		err := t.offer(w, r, body, service, log, changes, repeatable, released)
 		if !errors.Is(err, errNotTaken) {
 			return err
 		}
-		if !time.Now().Before(end) || t.nobody() {
+		if !time.Now().Before(end) || t.noneServes() {
 			return ErrNoNode
 		}
 		select {
@@ -252,8 +252,9 @@ func (t *Front) serve(w http.ResponseWriter, r *http.Request, service, log strin
 	}
 }
 
-// nobody reports whether it is known of all nodes that they do not serve. After the start it is not.
-func (t *Front) nobody() bool {
+// noneServes reports whether all nodes have said that they do not serve, or do not answer. After the start it is not
+// known.
+func (t *Front) noneServes() bool {
 	t.known.Lock()
 	defer t.known.Unlock()
 	for _, h := range t.here {

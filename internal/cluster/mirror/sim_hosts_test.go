@@ -209,7 +209,7 @@ func (n *simNode) task(f func()) {
 	})
 }
 
-// node returns the node of a name, nil if there is none.
+// node returns the node of a name, nil without one.
 func (s *simulation) node(name string) *simNode {
 	if i := slices.IndexFunc(s.nodes, func(n *simNode) bool { return n.name == name }); i >= 0 {
 		return s.nodes[i]

@@ -10,7 +10,7 @@ import (
 // SetTags changes the tags of the embedded server, by which JetStream places streams. The other servers learn of it at
 // once. It does nothing while the server does not run: the next start asks for the tags.
 //
-// It does what the library's ReloadOptions does for tags. That one configures the accounts anew in any case, since it
+// It does what the library's ReloadOptions does for tags. ReloadOptions also configures the accounts again, since it
 // cannot compare them, and messages to other nodes are lost meanwhile: requests that were passed on had no answer, and
 // content was sent again after five seconds.
 func (s *Server) SetTags(tags []string) {

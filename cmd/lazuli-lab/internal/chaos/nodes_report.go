@@ -19,8 +19,8 @@ type NodesReport struct {
 	Nodes int
 	// Faults has the number of faults after which the cluster was whole again, by kind.
 	Faults map[string]int
-	// Moves has the number of moves of shards that ended beside the faults, by kind, and LongestMove what one took at most.
-	// It is nil where no shard moves.
+	// Moves has the number of moves of shards that ended beside the faults, by kind, and LongestMove what one took at
+	// most. It is nil where no shard moves.
 	Moves       map[string]int
 	LongestMove time.Duration
 	// Replaced is the number of nodes that left the cluster since a bit of their files was flipped, and joined with an
