@@ -44,7 +44,8 @@ error, or have all data; missing data must be found by fsck.
 With --nodes 3, the processes form a cluster, and clients use a queue, a table and blobs through all of them. One node after another is killed,
 paused, slowed down, restarted, cut off, or its connections carry nothing for a while; a bit of its streams is flipped while it is stopped, and it is
 replaced when it finds that; its disk is full (the last node), or loses everything that was not synced (the first node; both on Linux, if file
-systems can be mounted); all are killed. With --copies 3 shards move meanwhile, moves are cancelled, and nodes drained. A message may be delivered again only after its visibility timeout, and not after its deletion was
+systems can be mounted); all are killed. With --copies 3 shards move meanwhile, moves are cancelled, and nodes drained.
+A message may be delivered again only after its visibility timeout, and not after its deletion was
 acknowledged; entities and blobs are incremented on condition of their ETags, and each value must have one writer and never be read as an
 older one. For blobs that are overwritten by ETag, leased, appended to at positions, or made of block lists, some order of all requests must
 explain all answers (checked by porcupine). The longest time without an acknowledged request is reported.

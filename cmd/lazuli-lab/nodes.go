@@ -64,8 +64,8 @@ The processes of clusters that wait are stopped.`,
 		}
 		if c.Shards < 1 || c.Shards > shardmap.Max ||
 			c.Shards > 1 && (c.Forwarding || c.Shards < slices.Max(append(c.Sizes, 0))) {
-			return bench.SettingsError{Cause: fmt.Errorf("--shards must be from 1 to %d; from 2 on there must be one for each "+
-				"node, and --forwarding must be false: each shard has its home", shardmap.Max)}
+			return bench.SettingsError{Cause: fmt.Errorf("--shards must be from 1 to %d; from 2 on there must be one for "+
+				"each node, and --forwarding must be false: each shard has its home", shardmap.Max)}
 		}
 		if len(c.Sizes) == 0 {
 			return bench.SettingsError{Cause: errors.New("--sizes needs a number of nodes")}

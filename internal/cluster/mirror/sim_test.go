@@ -285,7 +285,8 @@ func (s *simulation) check(list []extent.Slice, majorities ...[]string) {
 				}
 			}
 			if have <= len(names)/2 {
-				s.w.Failf("extent %x, offset %d: is committed, and %d of %v have it on disk", x.Extent, x.Offset, have, names)
+				s.w.Failf("extent %x, offset %d: is committed, and %d of %v have it on disk", x.Extent, x.Offset, have,
+					names)
 				return
 			}
 		}
