@@ -11,7 +11,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/lazuli-storage/lazuli/internal/buildinfo.version=${VERSION}" -o /out/ ./cmd/lazuli ./cmd/lazuli-search
+RUN CGO_ENABLED=0 go build -trimpath -pgo packaging/server.pgo -ldflags "-s -w -X github.com/lazuli-storage/lazuli/internal/buildinfo.version=${VERSION}" -o /out/ ./cmd/lazuli ./cmd/lazuli-search
 # Folders of the last stage, which has no shell to make them: data, and temporary files for --in-memory.
 RUN mkdir -p /out/folders/data /out/folders/tmp && chmod 1777 /out/folders/tmp
 # Azurite's programs by their names, as modules of Testcontainers start them.

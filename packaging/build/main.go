@@ -165,8 +165,12 @@ func (r *release) compile(ctx context.Context, p platform, name string) error {
 	const pkg = "github.com/lazuli-storage/lazuli/internal/buildinfo"
 	flags := fmt.Sprintf("-s -w -buildid= -X %[1]s.version=%[2]s -X %[1]s.commit=%[3]s -X %[1]s.date=%[4]s", pkg,
 		r.version, r.commit, r.date.Format(time.RFC3339))
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o",
-		r.binary(p, name), "./cmd/"+name)
+	profile := "off"
+	if name == server {
+		profile = filepath.Join(r.root, "packaging/server.pgo")
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-pgo", profile, "-ldflags", flags,
+		"-o", r.binary(p, name), "./cmd/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=", "GOAMD64=v1",
 		"GOARM64=v8.0")
 	return run(cmd, r.root)
