@@ -76,7 +76,7 @@ func (s *Server) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, 
 	deleted := make(map[wire.Service]int)
 	for _, account := range accounts {
 		for _, svc := range scope.Services {
-			n, err := open.reset(ctx, svc, account, scope.Prefix)
+			n, err := open.reset(svc, account, scope.Prefix)
 			if err != nil {
 				return nil, fmt.Errorf("reset %s of %s: %w", svc, account, err)
 			}
@@ -86,7 +86,7 @@ func (s *Server) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, 
 	return deleted, nil
 }
 
-func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix string) (int, error) {
+func (o *services) reset(svc wire.Service, account, prefix string) (int, error) {
 	of := o.of(svc, account)
 	switch svc {
 	case wire.Blob:

@@ -81,7 +81,7 @@ func (j *jsonReader) value() ([]byte, error) {
 		case c != '{' && !j.within:
 			return nil, j.scalar()
 		}
-		n, err := j.balance(c)
+		n, err := j.balance()
 		if err != nil {
 			return nil, err
 		}
@@ -132,8 +132,8 @@ func (j *jsonReader) start() (byte, error) {
 	}
 }
 
-// balance returns the length of the next value, whose first byte is c.
-func (j *jsonReader) balance(c byte) (int, error) {
+// balance returns the length of the next value.
+func (j *jsonReader) balance() (int, error) {
 	// The scan goes on after more has moved the bytes: i counts from the beginning of the value, and is past the end of
 	// the bytes if an escape is cut in two.
 	depth, quoted := 0, false

@@ -154,14 +154,14 @@ func (l *Leases) drop(i int, reason string) {
 	l.Lost(i)
 }
 
-func (l *Leases) take(ctx context.Context, i int, broken bool) bool {
+func (l *Leases) take(ctx context.Context, i int, broken bool) {
 	c, err := azlease.NewBlobClient(l.blob(i), nil)
 	if err != nil {
-		return false
+		return
 	}
 	if broken {
 		if _, err := c.BreakLease(ctx, &azlease.BlobBreakOptions{BreakPeriod: to.Ptr(int32(0))}); err != nil {
-			return false
+			return
 		}
 	}
 	got, err := c.AcquireLease(ctx, int32(l.Duration/time.Second), nil)
@@ -169,21 +169,20 @@ func (l *Leases) take(ctx context.Context, i int, broken bool) bool {
 		if !bloberror.HasCode(err, bloberror.LeaseAlreadyPresent) && ctx.Err() == nil {
 			l.Log.Warn("cannot acquire a partition", "partition", i, "err", sdkerr.Short(err))
 		}
-		return false
+		return
 	}
 	// The lease protects the name of its owner, which only those who balance read.
 	_, err = l.blob(i).SetMetadata(ctx, map[string]*string{ownerKey: to.Ptr(l.Worker)},
 		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{
 			LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: got.LeaseID}}})
 	if err != nil {
-		return false // Taken again by another process; the lease ends by itself otherwise.
+		return // Taken again by another process; the lease ends by itself otherwise.
 	}
 	l.mu.Lock()
 	l.Held[i] = *got.LeaseID
 	l.mu.Unlock()
 	l.Log.Info("partition acquired", "partition", i, "stolen", broken)
 	l.Gained(i)
-	return true
 }
 
 // balance takes every free partition, and one from the process with most if this one has fewer than its share.

@@ -171,13 +171,12 @@ func (m *Manager) Take(log *eventlog.Log) error {
 }
 
 // Drop ends the delivery of the events of a log that another node delivers from now on; [Config.Held] was set. Attempts
-// under way are cancelled. It returns the number of the logs that are still held.
-func (m *Manager) Drop(log *eventlog.Log) int {
+// under way are cancelled.
+func (m *Manager) Drop(log *eventlog.Log) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	m.mu.Lock()
 	delete(m.held, log)
-	left := len(m.held)
 	m.mu.Unlock()
 	for _, r := range m.all() {
 		if m.Logs.Of(r.sub.Account) != log {
@@ -195,7 +194,6 @@ func (m *Manager) Drop(log *eventlog.Log) int {
 	m.mu.Lock()
 	maps.DeleteFunc(m.abandoned, func(account string, _ uint64) bool { return m.Logs.Of(account) == log })
 	m.mu.Unlock()
-	return left
 }
 
 // holds reports whether the events of a log are delivered here.

@@ -215,10 +215,10 @@ func (t *Tables) query(ctx context.Context, conditions ...tables.Expr) (list []t
 	return readAll(ctx, table.Query(conditions...))
 }
 
-// values returns the values of a property of the entities of a query, in order.
-func (t *Tables) values(ctx context.Context, property string, conditions ...tables.Expr) (string, error) {
+// names returns the names of the entities of a query, in order.
+func (t *Tables) names(ctx context.Context, conditions ...tables.Expr) (string, error) {
 	list, err := t.query(ctx, conditions...)
-	return joined(list, property), err
+	return joined(list, "Name"), err
 }
 
 func readAll(ctx context.Context, q *tables.Query[tables.Entity]) (list []tables.Entity, err error) {

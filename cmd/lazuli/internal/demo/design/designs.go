@@ -28,11 +28,11 @@ by the ID.`,
 				row(n, group(n), "name_"+nameOf(n, version), p)}}}
 		},
 		ask: func(ctx context.Context, t *Tables, n int) (string, error) {
-			byID, err := t.values(ctx, "Name", tables.PartitionKey.Eq(group(n)), tables.RowKey.Eq(id(n)))
+			byID, err := t.names(ctx, tables.PartitionKey.Eq(group(n)), tables.RowKey.Eq(id(n)))
 			if err != nil || byID == "" {
 				return byID, err
 			}
-			byName, err := t.values(ctx, "Name", tables.PartitionKey.Eq(group(n)), tables.RowKey.Eq("name_"+byID))
+			byName, err := t.names(ctx, tables.PartitionKey.Eq(group(n)), tables.RowKey.Eq("name_"+byID))
 			return byID + "=" + byName, err
 		},
 		answer: func(n int, version int64) string { return nameOf(n, version) + "=" + nameOf(n, version) },
@@ -50,7 +50,7 @@ terms, but never two names. At the end, the terms must have the name of their se
 				{step: "terms", put: details(n, p)}}
 		},
 		ask: func(ctx context.Context, t *Tables, n int) (string, error) {
-			return t.values(ctx, "Name", tables.PartitionKey.Eq(group(n)), tables.RowKey.StartsWith(id(n)+"_"))
+			return t.names(ctx, tables.PartitionKey.Eq(group(n)), tables.RowKey.StartsWith(id(n)+"_"))
 		},
 		answer: func(n int, version int64) string { return repeated(nameOf(n, version), 3) },
 	},
@@ -70,7 +70,7 @@ be there without its senator; at the end, the range must return each senator wit
 			return list
 		},
 		ask: func(ctx context.Context, t *Tables, n int) (string, error) {
-			return t.values(ctx, "Name", tables.PartitionKey.Eq(group(n)), tables.RowKey.StartsWith(id(n)))
+			return t.names(ctx, tables.PartitionKey.Eq(group(n)), tables.RowKey.StartsWith(id(n)))
 		},
 		answer: func(n int, version int64) string { return repeated(nameOf(n, version), 4) },
 	},

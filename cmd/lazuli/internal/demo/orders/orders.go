@@ -425,13 +425,13 @@ func (r *run) kill(ctx context.Context, row *Row, points []string) error {
 		row.Kills++
 		disturb := r.disturb
 		if r.teller != nil {
-			disturb = func(ctx context.Context) error { return errors.Join(r.noteKill(ctx, p, row), r.breakLeases(ctx)) }
+			disturb = func(ctx context.Context) error { return errors.Join(r.noteKill(ctx, p), r.breakLeases(ctx)) }
 		}
 		if err := disturb(ctx); err != nil {
 			return err
 		}
 	}
-	return r.finish(ctx, row)
+	return r.finish(ctx)
 }
 
 // freeze stops a worker in the middle of a commit until another one has finished its work, and lets it go on then.
@@ -458,7 +458,7 @@ func (r *run) freeze(ctx context.Context, row *Row) error {
 	if err := r.disturb(ctx); err != nil {
 		return err
 	}
-	if err := r.finish(ctx, row); err != nil {
+	if err := r.finish(ctx); err != nil {
 		return err
 	}
 	// Only after the other worker has finished all orders: every write of this one is now stale.
@@ -516,7 +516,7 @@ func (r *run) killAtRandom(ctx context.Context, row *Row) error {
 }
 
 // finish runs a worker until all orders have ended.
-func (r *run) finish(ctx context.Context, row *Row) error {
+func (r *run) finish(ctx context.Context) error {
 	worker, err := r.start("")
 	if err != nil {
 		return err

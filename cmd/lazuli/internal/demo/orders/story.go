@@ -92,7 +92,7 @@ func (s Settings) explain(x story.Exchange, to, text string) (string, string) {
 }
 
 // noteKill notes the death of a worker, and what has taken effect by then.
-func (r *run) noteKill(ctx context.Context, point string, row *Row) error {
+func (r *run) noteKill(ctx context.Context, point string) error {
 	r.teller.Note(story.Event{From: r.teller.Worker(), Text: "is KILLED at " + point, Kill: true})
 	// What is read now goes into the drawing as state, since no request shows what a dead worker had done.
 	id := r.teller.Item()

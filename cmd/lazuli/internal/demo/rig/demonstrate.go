@@ -55,7 +55,7 @@ func Demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 	}
 	var teller *story.Teller
 	if c.Story > 0 {
-		if teller, err = c.beginStory(p, id, all); err != nil {
+		if teller, err = c.beginStory(id, all); err != nil {
 			return nil, err
 		}
 		defer teller.Close()
@@ -76,7 +76,7 @@ func Demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 }
 
 // beginStory begins the story of a run, and chooses the step of its kill.
-func (c *Config) beginStory(p Pattern, id string, points []string) (*story.Teller, error) {
+func (c *Config) beginStory(id string, points []string) (*story.Teller, error) {
 	title := "with the pattern"
 	if c.Mistake != nil {
 		title = "without the pattern, " + c.Mistake.Name
