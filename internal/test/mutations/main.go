@@ -2,16 +2,19 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // target is a package to mutate, and the tests that are to notice.
@@ -47,6 +50,9 @@ func main() {
 	tests := flag.String("tests", "", "run only the tests whose names fit a regular expression")
 	own := flag.Bool("own", false, "run the first folder of tests alone, which takes a tenth of the time")
 	list := flag.Bool("list", false, "print the mutants and run nothing")
+	keep := flag.String("keep", "", "a folder for the programs and for what was found, with which a later run of the "+
+		"same sources and flags goes on")
+	limit := flag.Duration("for", 0, "stop after about this time; another run with the same -keep goes on")
 	syncs := flag.String("syncs", "", "remove the syncs of the rows of syncs.md that fit a pattern, and do nothing else")
 	flag.Parse()
 	log.SetFlags(0)
@@ -64,6 +70,10 @@ func main() {
 		return
 	}
 	d := drawing{n: *n, seed: *seed, operator: *operator}
+	k := keeping{folder: *keep}
+	if *limit > 0 {
+		k.until = time.Now().Add(*limit)
+	}
 	if err := d.choose(*numbers); err != nil {
 		log.Fatal(err)
 	}
@@ -75,7 +85,11 @@ func main() {
 		if *own {
 			t.tests = t.tests[:1]
 		}
-		c, a, err := t.run(d, *tests, *list)
+		c, a, err := t.run(d, k, *tests, *list)
+		if errors.Is(err, errLater) {
+			fmt.Println("The time is over; the same command goes on.")
+			os.Exit(3)
+		}
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -87,7 +101,7 @@ func main() {
 }
 
 // run mutates one package, and returns how many mutants were caught of how many. pattern selects tests.
-func (t *target) run(d drawing, pattern string, list bool) (caught, all int, err error) {
+func (t *target) run(d drawing, k keeping, pattern string, list bool) (caught, all int, err error) {
 	p, err := load(t.folder)
 	if err != nil {
 		return 0, 0, err
@@ -99,11 +113,11 @@ func (t *target) run(d drawing, pattern string, list bool) (caught, all int, err
 		}
 		return 0, 0, nil
 	}
-	folder, err := os.MkdirTemp("", "mutations")
+	folder, done, err := k.begin(t.folder)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer os.RemoveAll(folder)
+	defer done()
 	o, err := overlaid(folder, []*loaded{p}, sample)
 	if err != nil {
 		return 0, 0, err
@@ -112,13 +126,15 @@ func (t *target) run(d drawing, pattern string, list bool) (caught, all int, err
 	rigs := make([]*rig, len(t.tests))
 	for i, tests := range t.tests {
 		rigs[i] = &rig{folder: tests, pattern: cmp.Or(pattern, "^Test"), reached: filepath.Join(folder, "reached"),
-			binary: filepath.Join(folder, fmt.Sprintf("tests%d", i)), short: true}
-		if err := o.BuildTests(tests, rigs[i].binary); err != nil {
-			return 0, 0, err
-		}
-		if err := rigs[i].learn(); err != nil {
-			return 0, 0, err
-		}
+			binary: filepath.Join(folder, fmt.Sprintf("tests%d", i)), short: true, overlay: o, until: k.until}
+	}
+	page, err := os.ReadFile(survivorsPage)
+	if err != nil {
+		return 0, 0, err
+	}
+	results, err := openResults(filepath.Join(folder, "results.json"))
+	if err != nil {
+		return 0, 0, err
 	}
 	fmt.Printf("%s, %d mutants, seed %d:\n", t.folder, len(sample), d.seed)
 	for i, m := range sample {
@@ -126,19 +142,47 @@ func (t *target) run(d drawing, pattern string, list bool) (caught, all int, err
 			continue
 		}
 		all++
-		by := killer(rigs, i+1)
+		found, known := results.of[i+1]
+		if !known {
+			if found.By, err = killer(rigs, i+1); err != nil {
+				return 0, 0, err
+			}
+			found.Reached = slices.ContainsFunc(rigs, func(r *rig) bool { return len(r.Reach[i+1]) > 0 })
+			if err := results.add(i+1, found); err != nil {
+				return 0, 0, err
+			}
+		}
+		by := found.By
+		var rows []string
 		switch {
 		case by != "":
 			caught++
-		case !slices.ContainsFunc(rigs, func(r *rig) bool { return len(r.reach[i+1]) > 0 }):
-			by = "SURVIVED, no test comes to it"
+		case !found.Reached:
+			by, rows = "SURVIVED, no test comes to it", survivorRows(page, m)
 		default:
-			by = "SURVIVED"
+			by, rows = "SURVIVED", survivorRows(page, m)
 		}
 		fmt.Printf("%3d %-40s %s\n    %s\n", i+1, by, m.name(), m.text)
+		for _, row := range rows {
+			fmt.Printf("    %s\n", row)
+		}
 	}
 	fmt.Printf("%s: %d of %d are caught\n\n", t.folder, caught, all)
 	return caught, all, nil
+}
+
+// survivorsPage has a row for each mutant that survived and was looked at, with the reason.
+const survivorsPage = "internal/test/mutations/survivors.md"
+
+// survivorRows returns the rows of the page that name the function of a mutant: one of them may be about it.
+func survivorRows(page []byte, m *mutant) (rows []string) {
+	place := fmt.Sprintf("%s` `%s`", path.Base(m.file), m.function)
+	for row := range strings.Lines(string(page)) {
+		if strings.Contains(row, path.Dir(m.file)+"/") && strings.Contains(row, place) {
+			rows = append(rows, strings.TrimSpace(row))
+		}
+	}
+	return rows
 }
 
 // drawing says which mutants of a package are run.

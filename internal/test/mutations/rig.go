@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/overlay"
 )
 
 // rig runs the tests of one folder, compiled with the mutants.
@@ -19,20 +21,49 @@ type rig struct {
 	folder, binary, reached string
 	pattern                 string // of the names of tests that are run
 	short                   bool   // leave out what the tests leave out with -short
-	flags                   []string
+	overlay                 *overlay.Overlay
+	until                   time.Time
 
-	// took is how long each test takes alone, and reach has the tests that come to the place of a mutant.
-	took  map[string]time.Duration
-	reach map[int][]string
+	ready bool
+	flags []string
+	learned
+}
+
+// learned is what is known of tests once each has run alone, without a mutant.
+type learned struct {
+	Took  map[string]time.Duration // of the tests that have run, how long they take alone
+	Reach map[int][]string         // the tests that come to the place of a mutant
 }
 
 // quick is how long a test takes that is run before the others.
 const quick = 500 * time.Millisecond
 
+// prepare builds the program, unless a run before has left it, and learns what is not known yet.
+func (r *rig) prepare() error {
+	if r.ready {
+		return nil
+	}
+	if _, err := os.Stat(r.binary); errors.Is(err, fs.ErrNotExist) {
+		if err := r.overlay.BuildTests(r.folder, r.binary); err != nil {
+			return err
+		}
+	}
+	if err := readJSON(r.binary+".json", &r.learned); err != nil {
+		return err
+	}
+	if r.Took == nil {
+		r.learned = learned{Took: map[string]time.Duration{}, Reach: map[int][]string{}}
+	}
+	if err := r.learn(); err != nil {
+		return err
+	}
+	r.ready = true
+	return nil
+}
+
 // learn runs each test alone, without a mutant, and notes to which mutants it comes. A mutant then needs these tests
 // alone. A test that fails by itself would catch every mutant.
 func (r *rig) learn() error {
-	r.took, r.reach = map[string]time.Duration{}, map[int][]string{}
 	// Tests with pgregory.net/rapid would keep what has failed with a mutant in testdata, and repeat it later.
 	const noFile = "-rapid.nofailfile"
 	tried := exec.Command(r.binary, noFile, "-test.list=^$")
@@ -47,11 +78,18 @@ func (r *rig) learn() error {
 		return fmt.Errorf("the tests of %s: %w", r.folder, err)
 	}
 	for _, test := range strings.Fields(string(names)) {
+		if _, known := r.Took[test]; known {
+			continue
+		}
+		if over(r.until) {
+			return errLater
+		}
+		_ = os.Remove(r.reached)
 		began := time.Now()
 		if out, failed := r.run(learning, 10*time.Minute, test); failed {
 			return fmt.Errorf("%s of %s fails without a mutant:\n%s", test, r.folder, out)
 		}
-		r.took[test] = time.Since(began)
+		r.Took[test] = time.Since(began)
 		found, err := os.ReadFile(r.reached)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -63,31 +101,40 @@ func (r *rig) learn() error {
 			if err != nil {
 				return err
 			}
-			r.reach[n] = append(r.reach[n], test)
+			r.Reach[n] = append(r.Reach[n], test)
 		}
-		_ = os.Remove(r.reached)
+		if err := writeJSON(r.binary+".json", r.learned); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// killer returns the test that notices a mutant, or nothing: fast ones first.
-func killer(rigs []*rig, number int) string {
-	for _, fast := range []bool{true, false} {
-		for _, r := range rigs {
-			tests := slices.DeleteFunc(slices.Clone(r.reach[number]), func(test string) bool {
-				return (r.took[test] < quick) != fast
+// killer returns the test that notices a mutant, or nothing: those of the first folder first, of each the fast ones.
+// The tests of a folder are built for the first mutant that those before it do not notice.
+func killer(rigs []*rig, number int) (string, error) {
+	for _, r := range rigs {
+		if err := r.prepare(); err != nil {
+			return "", err
+		}
+		for _, fast := range []bool{true, false} {
+			if over(r.until) {
+				return "", errLater
+			}
+			tests := slices.DeleteFunc(slices.Clone(r.Reach[number]), func(test string) bool {
+				return (r.Took[test] < quick) != fast
 			})
 			if by := r.notices(number, tests); by != "" {
-				return by
+				return by, nil
 			}
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // notices returns the test of some that fails, or does not end, with a mutant.
 func (r *rig) notices(number int, tests []string) string {
-	slices.SortFunc(tests, func(a, b string) int { return int(r.took[a] - r.took[b]) })
+	slices.SortFunc(tests, func(a, b string) int { return int(r.Took[a] - r.Took[b]) })
 	// The first ones notice most mutants.
 	for _, some := range [][]string{tests[:min(5, len(tests))], tests[min(5, len(tests)):]} {
 		if len(some) == 0 {
@@ -95,7 +142,7 @@ func (r *rig) notices(number int, tests []string) string {
 		}
 		limit := 15 * time.Second
 		for _, test := range some {
-			limit += 4 * r.took[test]
+			limit += 4 * r.Took[test]
 		}
 		out, failed := r.run(number, limit, some...)
 		if !failed {
