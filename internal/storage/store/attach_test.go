@@ -11,8 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
+	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 
 // attached is an Attachments in memory, of which a power failure leaves what was synced.
@@ -112,23 +114,22 @@ func TestLogWithAttachmentsNeedsThem(t *testing.T) {
 // Attachments do not stay in memory, and begin a checkpoint when the log has many of them.
 func TestAttachmentsLeaveLogAndMemory(t *testing.T) {
 	t.Parallel()
-	a := newAttached()
-	db := open(t, Options{Attachments: a})
-	db.attachedSize = 10_000
-	before := a.syncs
-	for i := range 8 {
-		if err := db.Update(a.attaching(fmt.Sprint(i), "v", string(make([]byte, 4_000)))); err != nil {
-			t.Fatal(err)
+	for name, log := range map[string]*replog.Log{"own log": nil,
+		"replicated log": openLog(t, natscluster.Start(t, 1), 0, "attached")} {
+		a := newAttached()
+		db := open(t, Options{Attachments: a, Log: log})
+		db.attachedSize = 10_000
+		before := a.syncs
+		for i := range 8 {
+			check.OK(t, db.Update(a.attaching(fmt.Sprint(i), "v", string(make([]byte, 4_000)))))
 		}
-	}
-	if err := db.awaitCheckpoint(); err != nil {
-		t.Fatal(err)
-	}
-	if a.syncs == before {
-		t.Error("32,000 bytes of attachments have not begun a checkpoint")
-	}
-	if n := db.layers.Load().active.bytes; n > 2_000 {
-		t.Errorf("the memtable has %d bytes", n)
+		check.OK(t, db.awaitCheckpoint())
+		if a.syncs == before {
+			t.Errorf("%s: 32,000 bytes of attachments have not begun a checkpoint", name)
+		}
+		if n := db.layers.Load().active.bytes; n > 2_000 {
+			t.Errorf("%s: the memtable has %d bytes", name, n)
+		}
 	}
 }
 

@@ -1,8 +1,13 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -51,5 +56,42 @@ func TestCheckpointsAreSplitByPages(t *testing.T) {
 		if n := checkpoint(tc.keys, tc.key, tc.value); !tc.want(n) {
 			t.Errorf("%s: %d transactions", tc.name, n)
 		}
+	}
+}
+
+// A checkpoint that failed is tried again by a write that comes when the memtable has grown to its size again, and not
+// only when it has grown to the size at which writers wait.
+func TestAFailedCheckpointIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	db := openAt(t, path, Options{Relaxed: true})
+	db.memtableSize = 20 * entryOverhead
+	var full atomic.Bool
+	full.Store(true)
+	db.fault = func() error {
+		if full.Load() {
+			return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
+		}
+		return nil
+	}
+	n := 0
+	fill := func(until func(*layers) bool) {
+		t.Helper()
+		for ; !until(db.layers.Load()); n++ {
+			if n > 1000 {
+				t.Fatal("the memtable does not grow")
+			}
+			put(t, db, "a", fmt.Sprint(n), "v")
+		}
+	}
+	fill(func(l *layers) bool { return l.frozen != nil })
+	if err := db.awaitCheckpoint(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the checkpoint: %v, want ENOSPC", err)
+	}
+	fill(func(l *layers) bool { return l.active.bytes >= db.memtableSize })
+	full.Store(false)
+	put(t, db, "a", "again", "v")
+	if err := db.awaitCheckpoint(); err != nil || db.layers.Load().frozen != nil {
+		t.Errorf("after the next write: %v, and the memtable was written: %v", err, db.layers.Load().frozen == nil)
 	}
 }

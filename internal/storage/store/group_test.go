@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,6 +91,18 @@ func TestGroupMembersDoNotDisturbEachOther(t *testing.T) {
 	}
 	for key, value := range map[string]string{"first": "1", "failed": "", "panicked": "", "last": "1"} {
 		want(t, db, "a", key, value)
+	}
+}
+
+// The call that leads is the first of its group, also where calls that run again have come before it.
+func TestTheLeaderIsTheFirstOfItsGroup(t *testing.T) {
+	t.Parallel()
+	db := open(t, Options{})
+	again, leader, later := &call{}, &call{}, &call{}
+	db.queue = []*call{again, leader, later}
+	g := group{db: db, leader: leader}
+	if g.take(); !slices.Equal(g.calls, []*call{leader, again, later}) || len(db.queue) != 0 {
+		t.Errorf("%d calls are left, and the leader is not the first of %d", len(db.queue), len(g.calls))
 	}
 }
 

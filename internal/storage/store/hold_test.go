@@ -167,4 +167,9 @@ func TestReleaseBeforeTheHold(t *testing.T) {
 	if len(h.released) != 1 {
 		t.Errorf("%d releases are kept", len(h.released))
 	}
+	// A hold whose node never releases it is forgotten when it has ended.
+	h.add(5, now)
+	if now = now.Add(HoldLease); left() != 0 || len(h.until) != 0 {
+		t.Errorf("%d holds are kept that have ended", len(h.until))
+	}
 }

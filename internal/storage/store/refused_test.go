@@ -166,6 +166,23 @@ func TestRepairOfTheOnlyViewOfALog(t *testing.T) {
 	want(t, db, "a", "in the log", "w")
 }
 
+// Without its mark nothing says where the log of a file must end that was not closed: a repair says that changes may be
+// lost.
+func TestRepairOfTheOnlyViewOfALogWithoutItsMark(t *testing.T) {
+	t.Parallel()
+	dir, killed := check.MemoryDir(t), check.MemoryDir(t)
+	db := openAt(t, filepath.Join(dir, "db"), Options{Log: openLog(t, natscluster.Start(t, 1), 0, "alone"), Private: true})
+	put(t, db, "a", "k", "v")
+	check.OK(t, db.freeze())
+	check.OK(t, db.awaitCheckpoint())
+	path, problems := filepath.Join(killed, "db"), 0
+	check.OK(t, copySparse(filepath.Join(dir, "db"), path))
+	r, err := Repair(path, []Bucket{"a", "b"}, filepath.Join(killed, "aside"), nil, func(*DamageError) { problems++ })
+	if err != nil || problems != 1 || len(r.Lost) != 1 || !r.Lost[0].Changes || r.Kept != 1 {
+		t.Errorf("%d problems, %+v, %v; want one of each, and what the file has", problems, r, err)
+	}
+}
+
 // A file whose progress cannot be read has lost changes only if its mark says that there were more.
 func TestRepairWithoutTheProgress(t *testing.T) {
 	t.Parallel()
@@ -199,5 +216,19 @@ func TestRepairWithoutTheProgress(t *testing.T) {
 		if err != nil || (changes > 0) != cut {
 			t.Errorf("%s: %d changes are lost: %+v, %v", name, changes, r, err)
 		}
+	}
+}
+
+// A log whose files cannot be asked for their sizes is not opened, and no file stays open.
+func TestALogWhoseSizeCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"db-log0", "db-log1", "db-mark", "mark-db"} {
+		path, fsys := filepath.Join(check.MemoryDir(t), "db"), &faultdisk.FS{}
+		fsys.FailReads(faultdisk.Size, name, syscall.EIO)
+		if _, err := Open(path, Options{Buckets: []Bucket{"a", "b"}, FS: fsys}); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s: %v, want EIO", name, err)
+		}
+		fsys.FailReads("", "", nil)
+		put(t, openAt(t, path, Options{FS: fsys}), "a", "k", "v")
 	}
 }

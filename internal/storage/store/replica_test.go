@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -453,5 +455,37 @@ func TestTheLogOfASmallFileStaysShort(t *testing.T) {
 	}
 	if content(t, a) != content(t, b) {
 		t.Error("the nodes have different content")
+	}
+}
+
+// A node whose disk is full does not skip what the log has: nothing is acknowledged that it has not applied, and it goes
+// on when there is room again.
+func TestAFullNodeAppliesTheLogLater(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	db := openAt(t, path, Options{Log: openLog(t, natscluster.Start(t, 1), 0, "shared")})
+	db.memtableSize = 4 * entryOverhead
+	var full atomic.Bool
+	full.Store(true)
+	db.fault = func() error {
+		if full.Load() {
+			return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
+		}
+		return nil
+	}
+	var err error
+	written := 0
+	for ; written < 1000; written++ {
+		if err = db.Update(putting(fmt.Sprint(written), "v")); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+		t.Errorf("after %d writes: %v, want ErrUnavailable or ErrUnknown", written, err)
+	}
+	full.Store(false)
+	check.Eventually(t, func() bool { return db.Update(putting("after", "v")) == nil }, "the node goes on")
+	for i := range written {
+		want(t, db, "a", fmt.Sprint(i), "v")
 	}
 }

@@ -5,6 +5,7 @@ package faultdisk
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -23,6 +24,13 @@ const (
 	Rename   Kind = "rename"
 	Remove   Kind = "remove"
 	SyncDir  Kind = "syncdir"
+)
+
+// The kinds of calls that change nothing, which fail by [FS.FailReads] alone.
+const (
+	Open Kind = "open" // OpenFile of a file that exists
+	Size Kind = "size"
+	Read Kind = "read"
 )
 
 // Op is one call.
@@ -51,6 +59,8 @@ type FS struct {
 	hook   func(Op) error
 	done   func(Op)
 	failed Op
+	// reads returns the error of a call that changes nothing; nil makes none fail.
+	reads func(kind Kind, name string) error
 }
 
 // Failed returns the first call that [FS.Fail] made fail, without its data; its kind is "" for none.
@@ -111,6 +121,32 @@ func (f *FS) Fail(n int, failure Failure, kinds ...Kind) (calls func() int) {
 	return func() int { mu.Lock(); defer mu.Unlock(); return seen }
 }
 
+// FailReads makes the calls of a kind that change nothing fail with err, on the file with a name in its folder. Without
+// an error none fails.
+func (f *FS) FailReads(kind Kind, name string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reads = nil; err == nil {
+		return
+	}
+	f.reads = func(k Kind, path string) error {
+		if k != kind || filepath.Base(path) != name {
+			return nil
+		}
+		return &fs.PathError{Op: string(kind), Path: path, Err: err}
+	}
+}
+
+func (f *FS) read(kind Kind, name string) error {
+	f.mu.Lock()
+	reads := f.reads
+	f.mu.Unlock()
+	if reads == nil {
+		return nil
+	}
+	return reads(kind, name)
+}
+
 func (f *FS) run(op Op, do func() error) error {
 	f.mu.Lock()
 	hook, done := f.hook, f.done
@@ -135,7 +171,7 @@ func (f *FS) OpenFile(name string, flag int, perm fs.FileMode) (file disk.File, 
 	}
 	if _, missing := os.Lstat(name); missing != nil && flag&os.O_CREATE != 0 {
 		err = f.run(Op{Kind: Create, Name: name}, open)
-	} else {
+	} else if err = f.read(Open, name); err == nil {
 		err = open()
 	}
 	if err != nil {
@@ -165,6 +201,20 @@ const directAlign = 4096
 type openFile struct {
 	disk.File
 	fs *FS
+}
+
+func (f *openFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	if err := f.fs.read(Read, f.Name()); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, offset)
+}
+
+func (f *openFile) Size() (int64, error) {
+	if err := f.fs.read(Size, f.Name()); err != nil {
+		return 0, err
+	}
+	return f.File.Size()
 }
 
 func (f *openFile) WriteAt(p []byte, offset int64) (n int, err error) {
