@@ -88,6 +88,14 @@ func TestMessagesSetAsideAreCounted(t *testing.T) {
 	if messages, _ := s.Damage(); messages != 2*each {
 		t.Errorf("%d messages are set aside, want %d", messages, 2*each)
 	}
+	check.OK(t, s.Delete("acct", "orders"))
+	if messages, _ := s.Damage(); messages != each {
+		t.Errorf("without a queue %d messages are set aside, want %d", messages, each)
+	}
+	check.OK(t, s.Queue("acct", "other").Clear())
+	if messages, _ := s.Damage(); messages != 0 {
+		t.Errorf("without messages %d are set aside", messages)
+	}
 }
 
 // Damage of the log of a stopped server is reported, and what precedes it is read.
