@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,6 +32,11 @@ func TestRepair(t *testing.T) {
 		{"that a table was deleted", func(tx *store.Tx) { tx.Delete(bucketDeleted, tableIDKey(2)) },
 			"its entities are in table lost2 of account acc", "lost2 people"},
 		{"the next id", func(tx *store.Tx) { tx.Delete(bucketService, keyNextTableID) }, "", "people"},
+		{"all tables, and the next id", func(tx *store.Tx) {
+			tx.Delete(bucketTables, tableKey("acc", "People"))
+			tx.Delete(bucketDeleted, tableIDKey(2))
+			tx.Delete(bucketService, keyNextTableID)
+		}, "its entities are in table lost2 of account devstoreaccount1", "lost1 lost2"},
 		{"a log of changes", func(tx *store.Tx) { tx.Put(bucketChanges, changeKey(1, 5), change) },
 			"1 records of logs of changes", "people"},
 		{"the table of a log", func(tx *store.Tx) { tx.Put(bucketWatched, tableIDKey(9), nil) }, "", "people"},
@@ -75,6 +81,13 @@ func TestRepair(t *testing.T) {
 			if n.Entities != 2 || strings.Join(names, " ") != tc.tables {
 				t.Errorf("%d entities, want 2; tables %v, want %s", n.Entities, names, tc.tables)
 			}
+			// A new table must not get the entities of another one.
+			check.OK(t, db.View(func(tx *store.Tx) error {
+				if next := tx.Get(bucketService, keyNextTableID); bytes.Compare(next, tableIDKey(3)) < 0 {
+					t.Errorf("the next id is %x, and ids up to 2 are in use", next)
+				}
+				return nil
+			}))
 		})
 	}
 }
