@@ -181,7 +181,8 @@ func (s *Node) numberFolder(path string) (number uint64, err error) {
 	}
 	for {
 		if len(name) == 0 {
-			name = newFolderName()
+			host, _ := os.Hostname()
+			name = newFolderName(host)
 			// The name is on disk before it has a number. After a crash in between the next start finds the name and numbers
 			// it; in the other order each crash would leave a number that no folder has.
 			if err := secretfile.Write(path, name); err != nil {
@@ -206,8 +207,7 @@ func (s *Node) numberFolder(path string) (number uint64, err error) {
 const maxFolderName = 256
 
 // newFolderName returns a name that begins with that of the machine, for people.
-func newFolderName() []byte {
-	host, _ := os.Hostname()
+func newFolderName(host string) []byte {
 	host, _, _ = strings.Cut(host, ".")
 	if len(host) > 63 || !utf8.ValidString(host) {
 		host = ""
