@@ -29,8 +29,8 @@ func TestEachSyncHasItsRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && syncs(f) {
-				found[path+" "+f.Name.Name] = true
+			if name := nameOf(d); syncs(d) {
+				found[path+" "+name] = true
 			}
 		}
 	})
@@ -54,23 +54,36 @@ func TestEachSyncHasItsRow(t *testing.T) {
 	}
 }
 
-// syncs reports whether a function calls a method Sync, or a function that syncs a folder, itself or in a function
-// inside it.
-func syncs(f *ast.FuncDecl) (found bool) {
-	if f.Body == nil {
-		return false
+// nameOf returns the name of a function, or of the first variable of a declaration, which may be a function.
+func nameOf(d ast.Decl) string {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		return d.Name.Name
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			if v, ok := spec.(*ast.ValueSpec); ok {
+				return v.Names[0].Name
+			}
+		}
 	}
-	ast.Inspect(f.Body, func(n ast.Node) bool {
+	return ""
+}
+
+// syncCalls are the functions that make a file, a folder or a file system durable, beside methods Sync.
+var syncCalls = []string{"SyncDir", "Fdatasync", "Fsync", "Syncfs", "Msync", "FlushFileBuffers"}
+
+// syncs reports whether a declaration calls a method Sync, or a function that syncs, itself or in a function inside it.
+func syncs(d ast.Decl) (found bool) {
+	ast.Inspect(d, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
 		}
 		switch fun := call.Fun.(type) {
 		case *ast.SelectorExpr:
-			found = found || fun.Sel.Name == "Sync" && len(call.Args) == 0 || fun.Sel.Name == "SyncDir" ||
-				fun.Sel.Name == "Fdatasync"
+			found = found || fun.Sel.Name == "Sync" && len(call.Args) == 0 || slices.Contains(syncCalls, fun.Sel.Name)
 		case *ast.Ident:
-			found = found || fun.Name == "SyncDir"
+			found = found || slices.Contains(syncCalls, fun.Name)
 		}
 		return true
 	})
