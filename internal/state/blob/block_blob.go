@@ -309,8 +309,6 @@ func uncommittedBlocks(tx *store.Tx, pending []byte) (list []Block, err error) {
 	return list, nil
 }
 
-const ()
-
 // DeleteUncommitted deletes a blob that has uncommitted blocks alone. It fails with [record.ErrBlobNotFound] if there
 // is no such block, or if the blob exists.
 func (s BlockBlobs) DeleteUncommitted(w *Write) error {
