@@ -136,7 +136,7 @@ func TestPlacesOfOneGroup(t *testing.T) {
 	}
 }
 
-// The key of the receipts is stored, and no other store has it: nobody can make receipts.
+// The key of the receipts is stored, and no other store has it: no client can make receipts.
 func TestTheKeyOfReceiptsIsStored(t *testing.T) {
 	t.Parallel()
 	var keys [][]byte
@@ -179,7 +179,7 @@ func TestChangesHaveNotes(t *testing.T) {
 	}
 }
 
-// A file that is none of a Queue service is refused, whatever its log has.
+// A file that is not one of a Queue service is refused, whatever its log has.
 func TestOpenFolderRefusesAnotherFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "queues.db")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -19,8 +20,9 @@ import (
 // is not described as one without tables.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "tables.db")
-	s := check.Must(Open(path, store.Options{Relaxed: true}, Follower{}, nil))(t)
+	path := filepath.Join(check.MemoryDir(t), "tables.db")
+	s := check.Must(Open(path, store.Options{Relaxed: true}, Follower{},
+		slog.New(slog.DiscardHandler)))(t)
 	check.OK(t, s.CreateTable("acc", "People", contractNow))
 	id := uint64(0)
 	check.OK(t, s.db.View(func(tx *store.Tx) error {
@@ -59,7 +61,8 @@ func TestDescribe(t *testing.T) {
 func TestAStoreThatHasFailedSaysSo(t *testing.T) {
 	t.Parallel()
 	disk := &faultdisk.FS{}
-	s := check.Must(Open(filepath.Join(t.TempDir(), "tables.db"), store.Options{FS: disk}, Follower{}, nil))(t)
+	s := check.Must(Open(filepath.Join(check.MemoryDir(t), "tables.db"), store.Options{FS: disk}, Follower{},
+		slog.New(slog.DiscardHandler)))(t)
 	defer s.Close()
 	check.OK(t, s.CreateTable("acc", "t", contractNow))
 	check.OK(t, s.Failed())
@@ -76,9 +79,12 @@ func TestAStoreThatHasFailedSaysSo(t *testing.T) {
 // Reset does not report tables as deleted that it could not read.
 func TestResetOfADamagedTable(t *testing.T) {
 	t.Parallel()
-	s := open(t, filepath.Join(t.TempDir(), "tables.db"))
+	s := open(t, filepath.Join(check.MemoryDir(t), "tables.db"))
 	check.OK(t, s.CreateTable("acc", "a", contractNow))
-	check.OK(t, s.db.Update(func(tx *store.Tx) error { tx.Put(bucketTables, tableKey("acc", "b"), []byte("x")); return nil }))
+	check.OK(t, s.db.Update(func(tx *store.Tx) error {
+		tx.Put(bucketTables, tableKey("acc", "b"), []byte("x"))
+		return nil
+	}))
 	if n, err := s.Reset("acc", ""); n != 0 || err == nil {
 		t.Errorf("reset: %d tables, %v; want an error", n, err)
 	}
@@ -90,7 +96,7 @@ func TestResetOfADamagedTable(t *testing.T) {
 // next call begins again.
 func TestChangesOfATableThatIsGone(t *testing.T) {
 	t.Parallel()
-	s := open(t, filepath.Join(t.TempDir(), "tables.db"))
+	s := open(t, filepath.Join(check.MemoryDir(t), "tables.db"))
 	f := check.Must(s.page(999, formatPosition(999, 5, 0)))(t)
 	if f.Known || len(f.Changes) > 0 || f.Position != formatPosition(999, 0, 0) {
 		t.Errorf("%+v; want no change, and a position before the first one", f)

@@ -458,8 +458,8 @@ func TestTheLogOfASmallFileStaysShort(t *testing.T) {
 	}
 }
 
-// A node whose disk is full does not skip what the log has: nothing is acknowledged that it has not applied, and it goes
-// on when there is room again.
+// A node whose disk is full does not skip what the log has: nothing is acknowledged that it has not applied, and it
+// goes on when there is room again.
 func TestAFullNodeAppliesTheLogLater(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")

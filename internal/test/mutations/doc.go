@@ -20,8 +20,8 @@
 //
 // With -numbers and -tests, it runs some mutants of the sample, with some tests: to try a new test.
 //
-// Mutants that survived and were looked at are in survivors.md, with the reason. A report of one that survives ends with
-// the rows of its function there.
+// Mutants that survived and were looked at are in survivors.md, with the reason. A report of one that survives ends
+// with the rows of its function there.
 //
 // Start at [operators] for what is changed, at [target] for what is run, and at [runSyncs] for the syncs.
 package main

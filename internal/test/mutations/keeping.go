@@ -64,6 +64,7 @@ func (r *results) add(number int, found result) error {
 // readJSON reads a value, which stays as it is without the file.
 func readJSON(path string, value any) error {
 	text, err := os.ReadFile(path)
+	// The first part of a run has nothing to go on from.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -82,10 +82,12 @@ func main() {
 		if *only != "" && t.folder != *only {
 			continue
 		}
+		// The first folder of tests is that of the package, or of what its tests are in.
 		if *own {
 			t.tests = t.tests[:1]
 		}
 		c, a, err := t.run(d, k, *tests, *list)
+		// A status of its own, by which a loop in a shell knows that the run is to be repeated.
 		if errors.Is(err, errLater) {
 			fmt.Println("The time is over; the same command goes on.")
 			os.Exit(3)
@@ -132,6 +134,7 @@ func (t *target) run(d drawing, k keeping, pattern string, list bool) (caught, a
 	if err != nil {
 		return 0, 0, err
 	}
+	// Only now are the tests built, each when a mutant first needs them: see killer.
 	results, err := openResults(filepath.Join(folder, "results.json"))
 	if err != nil {
 		return 0, 0, err
@@ -143,6 +146,7 @@ func (t *target) run(d drawing, k keeping, pattern string, list bool) (caught, a
 		}
 		all++
 		found, known := results.of[i+1]
+		// What an earlier part of the run has found is printed again, so that the last part prints all.
 		if !known {
 			if found.By, err = killer(rigs, i+1); err != nil {
 				return 0, 0, err
@@ -219,6 +223,7 @@ func (d drawing) sample(sources []*source) []*mutant {
 			}
 		}
 	}
+	// The same seed draws the same places as long as the source stays, whatever the machine.
 	rng := rand.New(rand.NewPCG(d.seed, 0))
 	pick := func(of []*mutant, n int) (picked []*mutant) {
 		for _, i := range rng.Perm(len(of))[:min(n, len(of))] {

@@ -44,7 +44,12 @@ func (r *rig) prepare() error {
 		return nil
 	}
 	if _, err := os.Stat(r.binary); errors.Is(err, fs.ErrNotExist) {
-		if err := r.overlay.BuildTests(r.folder, r.binary); err != nil {
+		// The name comes last: a run that is stopped while it builds leaves no half of a program to a later one.
+		err := r.overlay.BuildTests(r.folder, r.binary+".new")
+		if err == nil {
+			err = os.Rename(r.binary+".new", r.binary)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -84,6 +89,7 @@ func (r *rig) learn() error {
 		if over(r.until) {
 			return errLater
 		}
+		// A test whose run was stopped may have left a list.
 		_ = os.Remove(r.reached)
 		began := time.Now()
 		if out, failed := r.run(learning, 10*time.Minute, test); failed {
@@ -117,6 +123,7 @@ func killer(rigs []*rig, number int) (string, error) {
 		if err := r.prepare(); err != nil {
 			return "", err
 		}
+		// Most mutants are noticed in milliseconds, and a slow test may take as long as all the fast ones.
 		for _, fast := range []bool{true, false} {
 			if over(r.until) {
 				return "", errLater
@@ -140,6 +147,7 @@ func (r *rig) notices(number int, tests []string) string {
 		if len(some) == 0 {
 			continue
 		}
+		// A mutant that waits without an end is noticed by that; other work on the machine may slow a test down.
 		limit := 15 * time.Second
 		for _, test := range some {
 			limit += 4 * r.Took[test]
@@ -171,6 +179,7 @@ func (r *rig) run(number int, limit time.Duration, tests ...string) (string, boo
 		"-test.failfast", fmt.Sprint("-test.short=", r.short), "-test.timeout="+limit.String())...)
 	cmd.Dir = r.folder
 	cmd.Env = append(os.Environ(), fmt.Sprint("LAZULI_MUTANT=", number), "LAZULI_MUTANT_REACHED="+r.reached)
+	// Processes that the tests have started may hold the output open.
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	return string(out), err != nil

@@ -72,7 +72,7 @@ func TestTheFirstPlaceInATierCounts(t *testing.T) {
 // A server whose tier cannot be used does not start.
 func TestATierThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := check.MemoryDir(t)
 	scopes := check.Must(encryption.OpenScopes("", func(string) []string { return nil }))(t)
 	s, err := Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Scopes: scopes,
 		Tier: &tier.Options{Dir: filepath.Join(dir, "tier"), Cache: 1, Least: 1 << 20}})
@@ -80,7 +80,8 @@ func TestATierThatCannotBeUsed(t *testing.T) {
 		t.Errorf("%v, %v; want an error", s, err)
 	}
 	// Nothing is left open: the file is not locked.
-	check.OK(t, check.Must(store.Open(filepath.Join(dir, "blobs.db"), store.Options{Buckets: record.Buckets()}))(t).Close())
+	db := check.Must(store.Open(filepath.Join(dir, "blobs.db"), store.Options{Buckets: record.Buckets()}))(t)
+	check.OK(t, db.Close())
 }
 
 // A folder has a name that begins with the first part of the machine's name, and no one that has no place in the
@@ -121,7 +122,7 @@ func TestNodesThatAreGone(t *testing.T) {
 // ScopeKeys returns the keys of a database, and those of a damaged one as no others.
 func TestScopeKeys(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "blobs.db")
+	path := filepath.Join(check.MemoryDir(t), "blobs.db")
 	db := check.Must(store.Open(path, store.Options{Buckets: record.Buckets()}))(t)
 	check.OK(t, db.Update(func(tx *store.Tx) error {
 		tx.Put(record.MetaBucket, append(bytes.Clone(scopeKeyPrefix), "shop/one"...), []byte("the key of the scope"))
@@ -142,7 +143,7 @@ func TestScopeKeys(t *testing.T) {
 // Recover brings what only the log of a killed service has to its place, so that the files need no log.
 func TestRecover(t *testing.T) {
 	t.Parallel()
-	dir, killed := t.TempDir(), t.TempDir()
+	dir, killed := check.MemoryDir(t), check.MemoryDir(t)
 	scopes := check.Must(encryption.OpenScopes("", func(string) []string { return nil }))(t)
 	s := check.Must(Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
 		Scopes: scopes}))(t)
