@@ -16,8 +16,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// A blob that has uncommitted blocks alone can be leased, unless a condition wants that it exists, and its blocks can be
-// removed once.
+// A blob that has uncommitted blocks alone can be leased, unless a condition wants that it exists, and its blocks can
+// be removed once.
 func TestABlobOfUncommittedBlocks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Policy{})
