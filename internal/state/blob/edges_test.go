@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/state/blob/encryption"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/lease"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/state/blob/tree"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -187,4 +188,20 @@ func TestTagsOfAnEncryptedCopy(t *testing.T) {
 			t.Errorf("%s tags: %v, %d bytes, encrypted with %x", name, b.Tags, b.Length, b.Encryption.KeySHA256)
 		}
 	}
+}
+
+// A file does not take the place of a directory, nor a directory that of a file.
+func TestFilesAndDirectoriesKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Policy{Hierarchical: true})
+	r.put("d/f", "x")
+	up := r.upload("y")
+	defer up.Close()
+	_, err := r.s.Blobs.Put(r.write("d"), &record.Blob{Kind: record.BlockBlob}, up)
+	r.wantError(err, tree.ErrPathConflict)
+	w := r.write("d/f")
+	w.Node = &tree.NewNode{Directory: true}
+	_, err = r.s.Blobs.Put(w, &record.Blob{Kind: record.BlockBlob}, nil)
+	r.wantError(err, tree.ErrPathConflict)
+	r.wantContent("d/f", record.Address{}, "x")
 }
