@@ -125,7 +125,8 @@ func TestSequenceNumbers(t *testing.T) {
 		var b record.Blob
 		check.OK(t, r.s.Blobs.Get(&Read{Ref: ref("p"), Now: r.now}, &b))
 		if b.Sequence != step.want || err == nil && out.Sequence != step.want {
-			t.Errorf("%s %d: %d, and the answer is %d; want %d", step.kind, step.number, b.Sequence, out.Sequence, step.want)
+			t.Errorf("%s %d: %d, and the answer is %d; want %d", step.kind, step.number, b.Sequence, out.Sequence,
+				step.want)
 		}
 	}
 }
