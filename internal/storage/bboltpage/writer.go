@@ -3,6 +3,7 @@ package bboltpage
 import (
 	"errors"
 	"reflect"
+	"sync"
 	"unsafe"
 
 	bolt "go.etcd.io/bbolt"
@@ -47,12 +48,19 @@ func NewWriter(db *bolt.DB) *Writer {
 	return w
 }
 
+// buffers has the memory of pages that wait, while a transaction commits.
+var buffers = sync.Pool{New: func() any { b := make([]byte, maxWrite); return &b }}
+
 // Commit commits tx. Its errors are those of bbolt.
 func (w *Writer) Commit(tx *bolt.Tx) error {
 	if w.write != nil {
-		w.tx, w.bytes, w.waiting = tx, 0, make([]byte, 0, maxWrite)
+		b := buffers.Get().(*[]byte)
+		w.tx, w.bytes, w.waiting = tx, 0, (*b)[:0]
 		// A commit that fails leaves pages that nothing refers to.
-		defer func() { w.tx, w.waiting = nil, nil }()
+		defer func() {
+			w.tx, w.waiting = nil, nil
+			buffers.Put(b)
+		}()
 	}
 	return tx.Commit()
 }

@@ -27,7 +27,7 @@ const (
 	// chunkPages is the approximate number of pages from which a transaction of bbolt ends: of those that its keys belong
 	// in, and of those that its values fill. bbolt holds their old and new content in memory until it commits. chunkKeys
 	// is the maximum number of keys.
-	chunkPages = 1280
+	chunkPages = 640
 	chunkKeys  = 8192
 
 	// trimTimeout is the time limit for cutting the log of a store with Options.Private.

@@ -45,8 +45,8 @@ func TestCheckpointsAreSplitByPages(t *testing.T) {
 		value string
 		want  func(n int) bool
 	}{
-		{"values that fill 3,000 pages", 12_000, key, strings.Repeat("x", 1024), func(n int) bool { return n == 3 }},
-		{"one key in each leaf", 3000, func(i int) string { return key(4*i) + " " }, "",
+		{"values that fill 1,500 pages", 6000, key, strings.Repeat("x", 1024), func(n int) bool { return n == 3 }},
+		{"one key in each leaf", 1500, func(i int) string { return key(4*i) + " " }, "",
 			func(n int) bool { return n >= 2 && n <= 4 }},
 		{"small keys in few leaves", 3000, func(i int) string { return key(0) + key(i) }, "",
 			func(n int) bool { return n == 1 }},
