@@ -103,6 +103,9 @@ choices of a run, but not the moments at which the server is killed relative to 
 			if nodes == 1 || !slices.Contains(chaos.NodeFaults(), kind) {
 				return bench.SettingsError{Cause: fmt.Errorf("--faults %q: want kinds of faults, with --nodes", kind)}
 			}
+			if chaos.IsMove(kind) && (copies == 0 || nodes <= copies) {
+				return bench.SettingsError{Cause: fmt.Errorf("--faults %q needs --copies, and more nodes than that", kind)}
+			}
 		}
 		if !damage {
 			c.Damage = 0

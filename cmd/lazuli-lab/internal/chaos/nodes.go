@@ -158,14 +158,13 @@ func (r *nodesRun) prepare(folder string) error {
 	if r.Kinds = slices.Clone(r.Kinds); len(r.Kinds) == 0 {
 		r.Kinds = NodeFaults()
 	}
-	isMove := func(kind string) bool { return slices.Contains(moveFaults, kind) }
 	var moves []string
 	for _, kind := range r.Kinds {
-		if isMove(kind) {
+		if IsMove(kind) {
 			moves = append(moves, kind)
 		}
 	}
-	if r.Kinds = slices.DeleteFunc(r.Kinds, isMove); len(moves) > 0 && r.Copies > 0 && r.Copies < r.Nodes {
+	if r.Kinds = slices.DeleteFunc(r.Kinds, IsMove); len(moves) > 0 && r.Copies > 0 && r.Copies < r.Nodes {
 		r.mover = newMover(r, moves)
 	}
 	if slices.Contains(r.Kinds, faultFull) {

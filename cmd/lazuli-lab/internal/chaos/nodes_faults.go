@@ -38,6 +38,9 @@ var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, fault
 // of the nodes.
 func NodeFaults() []string { return slices.Concat(nodeFaults, moveFaults) }
 
+// IsMove reports whether a kind needs shards that are on a part of the nodes.
+func IsMove(kind string) bool { return slices.Contains(moveFaults, kind) }
+
 // A slow node stands still for slowStop, works for slowRun, and so on.
 const (
 	slowStop = 150 * time.Millisecond
