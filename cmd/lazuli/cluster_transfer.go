@@ -51,7 +51,7 @@ docs/export-import.md lists what is copied. A command that was interrupted conti
 		Example: `  lazuli cluster import ./data --connection-string "$ANY_NODE"`}
 	t := newTransfer(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := datadir.OpenExisting(args[0]) // checks the folder; the server opens it again
+		dir, err := datadir.OpenExistingShards(args[0]) // checks the folder; the server opens it again
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ import (
 const callService = "Shard"
 
 // callPath is the pattern of an operation.
-func callPath(method, operation string) string { return method + " /{shard}/" + operation }
+func callPath(method, name string) string { return method + " /{shard}/" + name }
 
 // callServices are the names of the service for all shards.
 func callServices(shards int) (names []string) {
@@ -51,11 +51,17 @@ func (s *Server) callsOf(of *shard) forward.Service {
 	return forward.Service{Log: of.Log(logOf[wire.Blob]), Handler: s.calls()}
 }
 
+// operation serves a call on a shard of this node. What it returns after it has written is lost.
+type operation func(of *shard, w http.ResponseWriter, r *http.Request) error
+
+// handleCall adds an operation.
+type handleCall func(method, name string, do operation)
+
 // newOperations returns the handler of the operations on the shards of this node.
 func (s *Server) newOperations(o *services) http.Handler {
 	mux := http.NewServeMux()
-	handle := func(method, operation string, do func(of *shard, w http.ResponseWriter, r *http.Request) error) {
-		mux.HandleFunc(callPath(method, operation), func(w http.ResponseWriter, r *http.Request) {
+	var handle handleCall = func(method, name string, do operation) {
+		mux.HandleFunc(callPath(method, name), func(w http.ResponseWriter, r *http.Request) {
 			n, err := strconv.Atoi(r.PathValue("shard"))
 			if err != nil || n < 0 || n >= s.dir.Shards() || !wire.IsSystem(r.Context()) {
 				w.WriteHeader(http.StatusNotFound)
@@ -72,6 +78,7 @@ func (s *Server) newOperations(o *services) http.Handler {
 			}
 		})
 	}
+	s.momentOperations(handle)
 	if o.accounts != nil {
 		s.accountOperations(o, handle)
 	}

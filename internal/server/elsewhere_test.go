@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -85,6 +86,7 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 	t.Run("status", c.testSpreadStatus)
 	t.Run("a front-end", c.testSpreadFront)
 	t.Run("added accounts", c.testSpreadAccounts)
+	t.Run("backups", c.testSpreadBackup)
 	t.Run("what needs all shards", c.testSpreadRefused)
 	t.Run("a lost node", c.testSpreadLost)
 }
@@ -257,8 +259,9 @@ func (c *spreadNodes) testSpreadFront(t *testing.T) {
 }
 
 func (c *spreadNodes) testSpreadRefused(t *testing.T) {
-	if _, err := c.nodes[0].Moment(t.Context()); !errors.Is(err, ErrSpread) || !errors.Is(err, ErrCannotHold) {
-		t.Errorf("a backup: error %v", err)
+	if _, err := c.nodes[0].Backup(t.Context(), true, backup.Held{}); !errors.Is(err, ErrSpread) ||
+		!errors.Is(err, ErrCannotHold) {
+		t.Errorf("a backup with held writes: error %v", err)
 	}
 	for name, change := range map[string]func(*Config){
 		"events": func(o *Config) { o.Events = true },

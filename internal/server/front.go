@@ -21,6 +21,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
+	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
@@ -253,6 +254,11 @@ func (s *Front) Moment(context.Context) (*Moment, error) { return nil, ErrFront 
 
 // HeldMoment fails with [ErrFront].
 func (s *Front) HeldMoment(context.Context) (*Moment, error) { return nil, ErrFront }
+
+// Backup fails with [ErrFront].
+func (s *Front) Backup(context.Context, bool, backup.Held) (backup.Source, error) {
+	return nil, ErrFront
+}
 
 // Promoted returns nil: a front-end is no standby.
 func (s *Front) Promoted() <-chan struct{} { return nil }

@@ -48,7 +48,7 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 		return nil, fmt.Errorf("%w: the logs are on a NATS server of their own", ErrCannotHold)
 	}
 	if s.config.spread() {
-		return nil, fmt.Errorf("%w: a backup %w; copy the accounts with `lazuli cluster export`", ErrCannotHold, ErrSpread)
+		return nil, fmt.Errorf("%w: a moment of all shards %w", ErrCannotHold, ErrSpread)
 	}
 	// The moment stays within the gate until Close, so that the services it reads are not closed or exchanged.
 	if err := s.gate.enter(ctx); err != nil {
@@ -58,12 +58,7 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 	m := &Moment{stop: stop}
 	m.done = func() {
 		cancel()
-		for _, of := range m.shards {
-			for _, pin := range of.pins {
-				pin.Close()
-			}
-			of.release()
-		}
+		m.unpin()
 		s.moments.RUnlock()
 		s.gate.leave()
 	}
@@ -81,18 +76,7 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 			return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
 		}
 	}
-	// The content is held before the databases are pinned. In the other order, content that a pin refers to could be
-	// freed in between.
-	var list []*store.DB
-	for _, of := range m.open.list() {
-		m.shards = append(m.shards, &momentShard{moment: m, of: of, pins: map[string]*store.Pin{},
-			release: of.blobs.State.Hold()})
-		databases := map[string]*store.DB{"tables": of.tables.State.Database(), "queues": of.queues.State.Database(),
-			"blobs": of.blobs.State.Database()}
-		for _, name := range backup.Databases {
-			list = append(list, databases[name])
-		}
-	}
+	list := m.hold(m.open.list())
 	// The place in the archive before the pins: what a segment has by then, the pins have as well.
 	var position *backup.LogPosition
 	a := s.archive()
@@ -110,7 +94,35 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := map[string]uint64{} // of shard 0: with an archive there is no other
+	groups := m.setPins(pins)
+	if position != nil {
+		a.Pinned(position, groups)
+	}
+	m.info = backup.Info{Origin: cmp.Or(m.open.list()[0].blobs.State.Database().LogID(), s.dir.ID()),
+		Release: buildinfo.Current().Version, Map: m.open.placed, Log: position, Held: hold,
+		HeldSeconds: held.Seconds()}
+	return m, nil
+}
+
+// hold holds the content of shards and returns their databases, which are to be pinned. In the other order, content
+// that a pin refers to could be freed in between.
+func (m *Moment) hold(shards []*shard) (list []*store.DB) {
+	for _, of := range shards {
+		m.shards = append(m.shards, &momentShard{moment: m, of: of, pins: map[string]*store.Pin{},
+			release: of.blobs.State.Hold()})
+		databases := map[string]*store.DB{"tables": of.tables.State.Database(), "queues": of.queues.State.Database(),
+			"blobs": of.blobs.State.Database()}
+		for _, name := range backup.Databases {
+			list = append(list, databases[name])
+		}
+	}
+	return list
+}
+
+// setPins takes the pins of the databases that hold has returned. It returns the groups of shard 0: with an archive
+// there is no other one.
+func (m *Moment) setPins(pins []*store.Pin) (groups map[string]uint64) {
+	groups = map[string]uint64{}
 	for i, pin := range pins {
 		name := backup.Databases[i%len(backup.Databases)]
 		m.shards[i/len(backup.Databases)].pins[name] = pin
@@ -118,12 +130,38 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 			groups[name] = pin.Group()
 		}
 	}
-	if position != nil {
-		a.Pinned(position, groups)
+	return groups
+}
+
+// unpin ends what hold and setPins have begun.
+func (m *Moment) unpin() {
+	for _, of := range m.shards {
+		for _, pin := range of.pins {
+			pin.Close()
+		}
+		of.release()
 	}
-	m.info = backup.Info{Origin: cmp.Or(m.open.list()[0].blobs.State.Database().LogID(), s.dir.ID()),
-		Release: buildinfo.Current().Version, Map: m.open.placed, Log: position, Held: hold,
-		HeldSeconds: held.Seconds()}
+}
+
+// Backup returns the state for a backup: [Server.Moment], with hold [Server.HeldMoment], or in a cluster in which no
+// node has all shards a [SpreadMoment], which cannot hold writes. held is what the place of the backup has.
+func (s *Server) Backup(ctx context.Context, hold bool, held backup.Held) (backup.Source, error) {
+	var m backup.Source
+	var err error
+	switch {
+	case s.config.spread() && hold:
+		return nil, fmt.Errorf("%w: for one moment of all shards a backup %w; without --hold-writes each shard has its "+
+			"own moment", ErrCannotHold, ErrSpread)
+	case s.config.spread():
+		m, err = s.spreadMoment(ctx, held)
+	case hold:
+		m, err = s.HeldMoment(ctx)
+	default:
+		m, err = s.Moment(ctx)
+	}
+	if err != nil {
+		return nil, err // not a nil pointer as a source
+	}
 	return m, nil
 }
 

@@ -44,8 +44,7 @@ type replacement struct {
 var errReplaced = fmt.Errorf("the record of the account has changed: %w", errCallConflict)
 
 // accountOperations adds the operations for accounts.
-func (s *Server) accountOperations(o *services,
-	handle func(method, operation string, do func(of *shard, w http.ResponseWriter, r *http.Request) error)) {
+func (s *Server) accountOperations(o *services, handle handleCall) {
 	records := func(of *shard) state.AccountTable { return state.NewAccountTable(of.blobs.State.Database()) }
 	handle(http.MethodGet, "changes", func(of *shard, w http.ResponseWriter, r *http.Request) error {
 		at, err := strconv.ParseUint(r.FormValue("at"), 10, 64)

@@ -26,8 +26,7 @@ const (
 
 // Backups gives the state of a moment: a [server.Server].
 type Backups interface {
-	Moment(ctx context.Context) (*server.Moment, error)
-	HeldMoment(ctx context.Context) (*server.Moment, error)
+	Backup(ctx context.Context, hold bool, held backup.Held) (backup.Source, error)
 }
 
 // HoldWrites is the query parameter of a backup for which the writes of a cluster are held.
@@ -48,15 +47,15 @@ func (h backupHandler) send(c echo.Context) error {
 	if err := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxHeld)).Decode(&held); err != nil {
 		return answerState(c, http.StatusBadRequest, "the body is no list of what the caller has: "+err.Error())
 	}
-	open := backups.Moment
+	hold := false
 	switch c.QueryParam(HoldWrites) {
 	case "", "false":
 	case "true":
-		open = backups.HeldMoment
+		hold = true
 	default:
 		return answerState(c, http.StatusBadRequest, HoldWrites+" must be true or false")
 	}
-	m, err := open(c.Request().Context())
+	m, err := backups.Backup(c.Request().Context(), hold, held)
 	if err != nil {
 		status := http.StatusInternalServerError
 		switch {

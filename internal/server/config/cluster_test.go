@@ -76,7 +76,7 @@ func TestCopiesOfShards(t *testing.T) {
 		"it needs several shards":        {"--shards", "1"},
 		"events needs nodes that have":   {"--events"},
 		"faults needs nodes that have":   {"--faults"},
-		"backup-to needs nodes that":     {"--backup-to", "/backups"},
+		"backup-hold-writes needs nodes": {"--backup-to", "/backups", "--backup-hold-writes"},
 		"seed needs nodes that have all": {"--seed", "seed.yaml"},
 		"they need cluster-copies":       {"--cluster-copies", "0"},
 	} {

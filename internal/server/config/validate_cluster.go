@@ -62,8 +62,8 @@ func (c *Config) validateCopies() error {
 		name = "events"
 	case c.Faults:
 		name = "faults"
-	case c.Backup.To != "":
-		name = "backup-to"
+	case c.Backup.HoldWrites: // no node can hold the writes of all shards
+		name = "backup-hold-writes"
 	case c.Seed != "":
 		name = "seed"
 	default:

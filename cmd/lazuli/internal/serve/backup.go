@@ -60,17 +60,7 @@ func TierOptions(t config.Tier) (*tier.Options, error) {
 
 // moments returns how backups open the state of the backend: hold makes the moment one of all logs of a cluster.
 func moments(b Backend, hold bool) func(context.Context, backup.Held) (backup.Source, error) {
-	return func(ctx context.Context, _ backup.Held) (backup.Source, error) {
-		open := b.Moment
-		if hold {
-			open = b.HeldMoment
-		}
-		m, err := open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return m, nil
-	}
+	return func(ctx context.Context, held backup.Held) (backup.Source, error) { return b.Backup(ctx, hold, held) }
 }
 
 // startBackups runs the schedule and the archive, if there are any, until stop is called.
