@@ -90,6 +90,13 @@ func TestComposeFilesOfClusters(t *testing.T) {
 			t.Errorf("%s: %+v", name, r.Cluster)
 		}
 	}
+	nine := readCompose(t, "docker/cluster-nine.yml")
+	for name, s := range nine.Services {
+		r := loadArguments(t, s.Command, environ(s.Environment)...)
+		if "node-"+r.Cluster.Node[1:] != name || len(r.Cluster.Peers) != 9 || r.Cluster.Copies != 3 || r.Shards != 36 {
+			t.Errorf("%s: %+v", name, r.Cluster)
+		}
+	}
 	front := nodes.Services["front"]
 	// The image sets the folder, which a front-end does not have.
 	r := loadArguments(t, front.Command, append(environ(front.Environment), "LAZULI_LOCATION=/data")...)
@@ -101,10 +108,10 @@ func TestComposeFilesOfClusters(t *testing.T) {
 		strings.Count(result.NATS.URL, "nats://") != 3 || len(result.NATS.Monitors) != 3 {
 		t.Errorf("the environment of the server on NATS: %v", err)
 	}
-	if len(nodes.Services) != 4 || len(nats.Services) != 4 {
-		t.Errorf("%d and %d services, want 4 and 4", len(nodes.Services), len(nats.Services))
+	if len(nodes.Services) != 4 || len(nats.Services) != 4 || len(nine.Services) != 9 {
+		t.Errorf("%d, %d and %d services, want 4, 4 and 9", len(nodes.Services), len(nats.Services), len(nine.Services))
 	}
-	for _, file := range []composeFile{nodes, nats} {
+	for _, file := range []composeFile{nodes, nats, nine} {
 		for name, s := range file.Services {
 			for _, v := range s.Volumes {
 				source, _, _ := strings.Cut(v, ":")
