@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,11 +29,14 @@ import (
 const spreadShards = 5
 
 // spreadNodes is a cluster in which no node has all shards.
-type spreadNodes struct{ shardNodes }
+type spreadNodes struct {
+	shardNodes
+	free atomic.Int64 // of all disks, in tests that say so
+}
 
 func newSpreadNodes(t *testing.T) *spreadNodes {
 	t.Helper()
-	c := &spreadNodes{shardNodes{testCluster: newTestCluster(t, 5)}}
+	c := &spreadNodes{shardNodes: shardNodes{testCluster: newTestCluster(t, 5)}}
 	for i := range c.configs {
 		c.names, c.configs[i].Accounts = shardAccounts(t)
 		c.configs[i].Shards, c.configs[i].Cluster.Copies = spreadShards, shardmap.Copies
@@ -70,8 +74,10 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 	}
 	t.Parallel()
 	c := newSpreadNodes(t)
+	c.free.Store(1 << 40)
 	for i := range c.configs {
 		c.configs[i].ManagedAccounts, c.configs[i].AccountGrace = true, time.Millisecond
+		c.configs[i].FreeSpace = func(string) (int64, error) { return c.free.Load(), nil }
 	}
 	c.start(0, 1, 2, 3, 4)
 	for i, name := range c.names {
@@ -86,6 +92,7 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 	t.Run("status", c.testSpreadStatus)
 	t.Run("a front-end", c.testSpreadFront)
 	t.Run("added accounts", c.testSpreadAccounts)
+	t.Run("full disks", c.testSpreadFull)
 	t.Run("backups", c.testSpreadBackup)
 	t.Run("what needs all shards", c.testSpreadRefused)
 	t.Run("a lost node", c.testSpreadLost)
@@ -256,6 +263,41 @@ func (c *spreadNodes) testSpreadFront(t *testing.T) {
 			t.Errorf("node %d has %q of what %s has made at the front-end", i%5, got, name)
 		}
 	}
+}
+
+// testSpreadFull fills the disks: also a node that does not have an account says so, and serves what needs no room.
+func (c *spreadNodes) testSpreadFull(t *testing.T) {
+	name := c.names[0]
+	asked := c.nodes[c.without(wire.Blob, name)]
+	c.of(0, name).fill(t, "full"+name)
+	c.free.Store(20 << 20)
+	// Without retries: an SDK repeats a refusal that it takes for a passing one.
+	x := newTenant(t, asked.ConnectionStringOf(name, otherKey))
+	check.Eventually(t, func() bool {
+		_, blob := x.blobs.UploadBuffer(t.Context(), "full"+name, "new", []byte("x"), nil)
+		_, queue := x.queues.NewQueueClient("full"+name).EnqueueMessage(t.Context(), "x", nil)
+		_, table := x.tables.NewClient("full"+name).AddEntity(t.Context(), []byte(`{"PartitionKey":"q","RowKey":"q"}`), nil)
+		for _, err := range []error{blob, queue, table} {
+			if status, _ := codeOf(err); status != http.StatusInsufficientStorage {
+				return false
+			}
+		}
+		return true
+	}, "the node says that the disks are full")
+	check.Eventually(t, func() bool {
+		for _, n := range c.nodes {
+			if !n.space.Full() {
+				return false
+			}
+		}
+		return true
+	}, "all disks are full")
+	wantSpaceRules(t, x, "full"+name)
+	c.free.Store(1 << 40)
+	check.Eventually(t, func() bool {
+		_, err := x.blobs.UploadBuffer(t.Context(), "full"+name, "new", []byte("x"), nil)
+		return err == nil
+	}, "there is room again")
 }
 
 func (c *spreadNodes) testSpreadRefused(t *testing.T) {

@@ -96,7 +96,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if o.elsewhere != nil {
-		o.journal = accounts.NewJournal()
+		o.journal, o.stopping = accounts.NewJournal(), s.stopping
 		o.operations = s.newOperations(o)
 	}
 	// A node that was away may have missed that a shard moved. The shards that move to it are opened later.

@@ -45,6 +45,8 @@ type services struct {
 	accounts *accounts.Manager              // nil without Config.ManagedAccounts
 	// journal has the changes of added accounts on a node with shard 0, if a node may not have it; nil otherwise.
 	journal *accounts.Journal
+	// stopping ends when the server stops: a call to another node does not hold that up.
+	stopping context.Context
 	// operations are what other nodes call on shards, see calls.go; nil if all nodes have all shards.
 	operations http.Handler
 	// recorder records changes of queues and tables for the event log.

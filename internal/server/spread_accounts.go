@@ -163,7 +163,7 @@ type spreadRecords struct {
 }
 
 func (s spreadRecords) call(method, operation string, query url.Values, body, answer any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), accountCall)
+	ctx, cancel := context.WithTimeout(s.open.stopping, accountCall)
 	defer cancel()
 	return s.open.call(ctx, 0, method, operation, query, body, answer)
 }
@@ -226,7 +226,7 @@ func (s spreadRecords) ChangeStored(name string,
 
 // settle waits for the nodes to which the next requests of an account go.
 func (s spreadRecords) settle(name string, value []byte, at accounts.Position) {
-	ctx, cancel := context.WithTimeout(context.Background(), accountSettle)
+	ctx, cancel := context.WithTimeout(s.open.stopping, accountSettle)
 	defer cancel()
 	var wait sync.WaitGroup
 	wait.Go(func() { s.follow.Await(ctx, at) })
@@ -258,7 +258,7 @@ func (s *Server) follower(o *services) *accounts.Follower {
 func (s *Server) startSpreadAccounts(o *services) error {
 	f := s.follower(o)
 	records := spreadRecords{o, f}
-	ctx := context.Background()
+	ctx := s.stopping
 	call := func(account string, method, operation string, answer any) error {
 		ctx, cancel := context.WithTimeout(ctx, accountCall)
 		defer cancel()
@@ -340,7 +340,7 @@ func (p remotePart) Delete(account string) error {
 
 func (p remotePart) call(method, operation string, answer any) error {
 	// An account with very much data takes longer; what was begun is continued by the next attempt.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*accountCall)
+	ctx, cancel := context.WithTimeout(p.open.stopping, 10*accountCall)
 	defer cancel()
 	return p.open.call(ctx, p.shard, method, operation, url.Values{"service": {p.svc.String()}}, nil, answer)
 }

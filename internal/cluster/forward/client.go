@@ -67,7 +67,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, service stri
 		return false, nil
 	}
 	elsewhere := func() string { return f.HomeOf(log) }
-	err = f.exchange(w, r, node, outgoing{content: body}, service, elsewhere, released)
+	err = f.exchange(w, r, node, outgoing{content: body}, service, 0, elsewhere, released)
 	switch {
 	case errors.Is(err, errNotTaken):
 		h.outcomes[kept].Add(1)
@@ -177,9 +177,9 @@ func (b clientBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// exchange sends a request and writes the answer.
+// exchange sends a request and writes the answer. flags may have flagInsist.
 func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string, body outgoing, service string,
-	elsewhere func() string, released <-chan struct{}) error {
+	flags byte, elsewhere func() string, released <-chan struct{}) error {
 	e := &exchange{key: f.inbox + strconv.FormatUint(f.last.Add(1), 36), home: node, elsewhere: elsewhere,
 		in: make(chan *nats.Msg, window+uploadWindow+8)}
 	f.mu.Lock()
@@ -190,9 +190,8 @@ func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, node string
 		delete(f.sent, e.key)
 		f.mu.Unlock()
 	}()
-	var flags byte
 	if body.stream != nil {
-		flags = flagStream
+		flags |= flagStream
 	}
 	if f.config.System != nil && f.config.System(r.Context()) {
 		flags |= flagSystem

@@ -136,19 +136,29 @@ func (t *Front) Serving() (names []string) {
 }
 
 // nodesFor returns the nodes to which a request may go, the first one first: for one that may change the log, its home
-// is that. A node that does not say what it knows of the log does not have it.
-func (t *Front) nodesFor(log string, changes bool) []string {
+// is that. A node that does not say what it knows of the log does not have it. insist is set for a read, and if all
+// nodes serve reads alone: one of them says why, and does what needs no room.
+func (t *Front) nodesFor(log string, changes bool) (list []string, insist bool) {
 	t.known.Lock()
 	defer t.known.Unlock()
-	var list []string
+	var readers []string
 	for _, node := range t.nodes {
 		h := t.here[node]
-		if _, has := h.homes[log]; has && (h.writes || h.reads && !changes) && !t.f.isSilent(node) {
+		if _, has := h.homes[log]; !has || t.f.isSilent(node) {
+			continue
+		}
+		if h.writes {
 			list = append(list, node)
 		}
+		if h.reads {
+			readers = append(readers, node)
+		}
+	}
+	if !changes || len(list) == 0 {
+		list, insist = readers, true
 	}
 	if len(list) < 2 {
-		return list
+		return list, insist
 	}
 	first := int(t.turn.Add(1) % uint64(len(list)))
 	if changes {
@@ -156,7 +166,7 @@ func (t *Front) nodesFor(log string, changes bool) []string {
 			first = home
 		}
 	}
-	return slices.Concat(list[first:], list[:first])
+	return slices.Concat(list[first:], list[:first]), insist
 }
 
 // homeOf returns the home of a log, "" if no node knows one. What a node says about itself counts first: the others may
@@ -275,8 +285,14 @@ const (
 // it: then it can be offered again.
 func (t *Front) offer(w http.ResponseWriter, r *http.Request, body outgoing, service, log string, changes,
 	repeatable bool, released <-chan struct{}) error {
-	for _, node := range t.nodesFor(log, changes) {
-		err := t.f.exchange(w, r, node, body, service, func() string { return t.elsewhere(log, repeatable) }, released)
+	list, insist := t.nodesFor(log, changes)
+	var flags byte
+	if insist {
+		flags = flagInsist
+	}
+	for _, node := range list {
+		err := t.f.exchange(w, r, node, body, service, flags,
+			func() string { return t.elsewhere(log, repeatable) }, released)
 		switch {
 		// Not taken: no part of the body was asked for, since only a node that has taken a request asks.
 		case errors.Is(err, errNotTaken):
@@ -295,7 +311,7 @@ func (t *Front) offer(w http.ResponseWriter, r *http.Request, body outgoing, ser
 // for one without an effect any node that serves it.
 func (t *Front) elsewhere(log string, repeatable bool) string {
 	if repeatable {
-		if list := t.nodesFor(log, false); len(list) > 0 {
+		if list, _ := t.nodesFor(log, false); len(list) > 0 {
 			return list[0]
 		}
 		return ""

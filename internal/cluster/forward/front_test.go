@@ -287,9 +287,26 @@ func TestFrontChoosesNodes(t *testing.T) {
 			t.Errorf("a change went to %q, want %q", got, want)
 		}
 	}
-	check.Eventually(t, func() bool { return slices.Equal(x.front.nodesFor("tables", true), []string{"n1"}) },
-		"the front-end knows that the home refuses")
+	takes := func() (list []string, insist bool) { return x.front.nodesFor("tables", true) }
+	check.Eventually(t, func() bool {
+		list, insist := takes()
+		return slices.Equal(list, []string{"n1"}) && !insist
+	}, "the front-end knows that the home refuses")
+	// All disks are full: a node says so, and serves reads and what needs no room.
+	x.refuses[1].Store(true)
+	check.Eventually(t, func() bool {
+		list, insist := takes()
+		return slices.Equal(list, []string{"n0", "n1"}) && insist
+	}, "the front-end knows that all nodes refuse")
+	if got := send(true, 1); got != "n0 1" {
+		t.Errorf("where all nodes refuse, a change went to %q", got)
+	}
+	if got := send(false, 0); got != "n0 0" && got != "n1 0" {
+		t.Errorf("where all nodes refuse, a read went to %q", got)
+	}
 	x.refuses[0].Store(false)
+	x.refuses[1].Store(false)
+	check.Eventually(t, func() bool { _, insist := takes(); return !insist }, "nodes take changes again")
 	x.close(0)
 	gone(t, x.front.f, "n0")
 	if got := send(true, 1); got != "n1 1" {
@@ -446,10 +463,15 @@ func TestFrontHoldsARequest(t *testing.T) {
 	t.Parallel()
 	serve := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
 	x := newFronted(t, serve, serve)
-	for i := range x.refuses {
-		x.refuses[i].Store(true)
+	for _, node := range x.nodes {
+		if node != nil {
+			node.Remove("table")
+		}
 	}
-	check.Eventually(t, func() bool { return len(x.front.nodesFor("tables", true)) == 0 }, "both nodes refuse changes")
+	check.Eventually(t, func() bool {
+		list, _ := x.front.nodesFor("tables", true)
+		return len(list) == 0
+	}, "no node has the log")
 	w, done := httptest.NewRecorder(), make(chan error, 1)
 	go func() {
 		done <- x.front.Serve(w, put(strings.NewReader("held"), 4), "table", "tables", true, false, nil)
@@ -459,7 +481,7 @@ func TestFrontHoldsARequest(t *testing.T) {
 		t.Fatalf("it was not held: %v", err)
 	case <-time.After(2 * holdPoll):
 	}
-	x.refuses[1].Store(false)
+	x.nodes[1].Add("table", Service{Log: "tables", Handler: http.HandlerFunc(serve)})
 	// On a machine that stands still the time may be over.
 	if err := <-done; !errors.Is(err, ErrNoNode) && (err != nil || w.Body.String() != "held") {
 		t.Errorf("%v, %q", err, w.Body)

@@ -51,6 +51,7 @@ const (
 	flagTLS    = 1 // the client's connection was encrypted
 	flagStream = 2 // the body of the request follows, as the home asks for it
 	flagSystem = 4 // a request of the server itself, which needs no credential: the nodes trust each other
+	flagInsist = 8 // a read, or no other node takes it: one that serves reads answers it, also if its disk is full
 
 	flagLast  = 1 // nothing follows
 	flagShort = 2 // the body ends before its end: the client has broken it off

@@ -58,12 +58,17 @@ func (f *Forwarder) requested(m *nats.Msg) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &serving{cancel: cancel, credit: make(chan struct{}, window)}
 	holds := int64(len(m.Data))
-	if k, p := parse(m.Data); k == kindRequest && p.flags()&flagStream != 0 {
-		s.parts = make(chan part, uploadWindow)
-		holds += uploadWindow * partSize
+	refuses := f.config.Refuses()
+	if k, p := parse(m.Data); k == kindRequest {
+		flags := p.flags()
+		if flags&flagStream != 0 {
+			s.parts = make(chan part, uploadWindow)
+			holds += uploadWindow * partSize
+		}
+		refuses = refuses && (flags&flagInsist == 0 || !f.config.Reads())
 	}
 	f.mu.Lock()
-	if f.closing || f.config.Refuses() || f.holding+holds > maxHolding || f.served[m.Reply] != nil {
+	if f.closing || refuses || f.holding+holds > maxHolding || f.served[m.Reply] != nil {
 		f.mu.Unlock()
 		cancel()
 		_ = m.Respond(control(kindRefused, ""))
