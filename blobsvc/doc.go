@@ -1,5 +1,5 @@
 // Package blobsvc is the Blob service: containers, and block, append and page blobs with their snapshots and versions,
-// as an [http.Handler] with its data folder. Clients are those of Azure: the Azure SDKs, azcopy, Storage Explorer.
+// as an [http.Handler] with its data folder. Its clients are Azure's: the Azure SDKs, azcopy, Storage Explorer.
 //
 //	service, err := blobsvc.New(blobsvc.Config{Folder: "data"})
 //	defer service.Close()

@@ -41,6 +41,7 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if err := refuseBody(c); err != nil {
 		return err
 	}
+	// Everything that can be wrong with the request is checked before the source is read, which may take minutes.
 	id, err := blockID(c)
 	if err != nil {
 		return err

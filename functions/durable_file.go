@@ -118,7 +118,7 @@ func (d *DurableSettings) readScheduler(p *jsonfile.Section, named bool, connect
 	if hub := parts["taskhub"]; !named {
 		d.Hub = cmp.Or(hub, "default")
 	}
-	p.Report.Note("%s: the workflows are those of the hub %s in the account of %s, "+
+	p.Report.Note("%s: the workflows are in the hub %s in the account of %s, "+
 		"which `lazuli serve --durable` serves as a scheduler; the host does not connect to %s", p.At("type"), d.Hub,
 		connstr.DefaultConnection, endpoint.Host)
 	p.NoEffect("large payloads are stored in blobs in any case", "largePayloadStorageEnabled",

@@ -132,7 +132,8 @@ func (f *function) readRetry(file *jsonfile.Section) {
 	switch kind := f.trigger.kind; kind {
 	case kindOrchestrationTrigger, kindEntityTrigger:
 		f.retry = nil
-		file.Report.Warn("%s has no effect on the function %s: the code of an %s says what is tried again", where, f.name,
+		file.Report.Warn("%s has no effect on the function %s: the code of an %s determines its retries",
+			where, f.name,
 			kind)
 	case kindQueueTrigger, kindBlobTrigger, kindTableTrigger:
 		file.Report.Warn("%s: the function %s is tried again at once, each time that its message comes: policies are meant "+
@@ -161,6 +162,8 @@ func (f *function) check(file *jsonfile.Section) {
 	if f.trigger.kind != kindTimerTrigger {
 		return
 	}
+	// Expressions with members of the trigger are filled in at each call. For a timer each call would fail, so the
+	// function fails now.
 	for _, b := range append(slices.Clone(f.in), f.out...) {
 		templates := []*expression.Template{&b.target, b.partitionKey, b.rowKey}
 		if b.filter != nil {

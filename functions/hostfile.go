@@ -188,7 +188,7 @@ func readHostFile(r *jsonfile.Report, dir string, s *settings.Settings, language
 		singleton.Done()
 	}
 	if c := file.Object("concurrency"); c != nil {
-		c.NoEffect("the limits are those of extensions.queues and extensions.blobs", "dynamicConcurrencyEnabled",
+		c.NoEffect("extensions.queues and extensions.blobs have the limits", "dynamicConcurrencyEnabled",
 			"snapshotPersistenceEnabled")
 		c.Done()
 	}
@@ -416,6 +416,7 @@ func readRetry(s *jsonfile.Section) *retryPolicy {
 	if s == nil {
 		return nil
 	}
+	// No member has a default: a forgotten one would repeat calls in a way that the app's author has not chosen.
 	p := &retryPolicy{}
 	const longest = 7 * 24 * time.Hour
 	if !s.Has("strategy") {

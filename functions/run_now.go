@@ -63,6 +63,8 @@ func (h *Host) RunNow(ctx context.Context, name string, run Run) (*Ran, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The host's context and not the caller's: a function that has begun does not end because a browser was closed. A
+	// stop of the host waits for it as for other calls.
 	h.calls.Add(1)
 	defer h.calls.Done()
 	return &Ran{}, h.callManually(h.hard, f, input)

@@ -57,5 +57,5 @@
 //
 // Requests fail with an [*Error] that names operation, table and key. It matches [ErrNotFound], [ErrExists],
 // [ErrChanged] and [ErrTableNotFound], and errors.As finds the SDK's *azcore.ResponseError in it. Failed requests are
-// repeated as the service client's retry policy says; this package adds no retries but those of [Table.Update].
+// repeated as the service client's retry policy says; this package itself repeats only [Table.Update].
 package tables

@@ -83,6 +83,8 @@ func skipSpace(b []byte, i int) int {
 
 // skipValue returns the end of the value that begins at i. It is beyond the end of b if the value is cut off.
 func skipValue(b []byte, i int) int {
+	// i is between two tokens, and depth is the number of open objects and arrays. The value ends where depth is 0
+	// after a token: braces within a string are not counted, since a string is one token.
 	depth := 0
 	for i < len(b) {
 		switch b[i] {
@@ -102,7 +104,7 @@ func skipValue(b []byte, i int) int {
 			continue
 		case '}', ']':
 			if depth == 0 {
-				return i
+				return i // it closes the object around the value, which is empty: the caller refuses that
 			}
 			depth--
 			i++

@@ -210,7 +210,7 @@ func (s *schema) addField(f reflect.StructField, name, options string, index []i
 	// An embedded struct may bring a name that the outer one has. The service would refuse the double property at each
 	// write; here the first use of the type says which two fields they are.
 	if i, taken := s.byName[name]; taken {
-		return fmt.Errorf("the property %s is also that of the field %s", name, s.properties[i].field)
+		return fmt.Errorf("the property %s is already the property of the field %s", name, s.properties[i].field)
 	}
 	s.byName[name] = len(s.properties)
 	s.properties = append(s.properties, p)

@@ -1,5 +1,5 @@
 // Package tablesvc is the Table service: tables, entities, queries and entity group transactions, as an [http.Handler]
-// with its data folder. Clients are those of Azure: the Azure SDKs, or package tables.
+// with its data folder. Its clients are the Azure SDKs, or package tables.
 //
 //	service, err := tablesvc.New(tablesvc.Config{Folder: "data"})
 //	defer service.Close()

@@ -29,9 +29,9 @@
 //
 // # Where to start
 //
-// [App] has the methods that register handlers. Package durable has workflows and entities, otelfunc traces, status
-// what an app knows of its functions, and adminhttp the same over HTTP. Handlers do not need package engine, which is
-// for engines of workflows, and package follow, which is for copies of a table. In the source, package
+// [App] has the methods that register handlers. Package durable has workflows and entities, otelfunc traces, status the
+// counters of an app's functions, and adminhttp the same over HTTP. Handlers do not need package engine, which is for
+// engines of workflows, and package follow, which is for copies of a table. In the source, package
 // workers/internal/trigger polls queues and handles messages, by the rules that workers/internal/queues has as one pure
 // function (state.go).
 package workers

@@ -25,7 +25,8 @@ func newExportCommand() *cobra.Command {
 		Long: `Copy an account's tables, queues and blobs to a folder, from Lazuli, Azurite or Azure. The command
 creates the folder, or continues an interrupted export in it. docs/export-import.md describes the files, and what the protocol does not show.
 
-Items that cannot be read, such as archived blobs, are listed, and the exit code is 1; the archive is whole otherwise.`,
+The command lists items that it cannot read, such as archived blobs, and then exits with code 1; all other items
+are exported.`,
 		Example: `  lazuli export backup
   lazuli export backup --only container/photos --only table`,
 		Args: cobra.ExactArgs(1),

@@ -45,17 +45,16 @@ one contains.
 
 ` + placeHelp + `
 
-The server is found by --admin-host and --admin-port. Beside accounts with a secret key it asks for
-a token: $LAZULI_BACKUP_TOKEN, which opens nothing else (option backup-token of the server), or
-$LAZULI_ADMIN_TOKEN. A server makes backups by itself with the options --backup-to and
---backup-every. Accounts and their keys are not in a backup, except those that were added while the
-server ran (managed-accounts): keep the accounts file and the configuration too.
+--admin-host and --admin-port name the server. If an account has a secret key, the server requires a token:
+$LAZULI_BACKUP_TOKEN, which permits nothing else (option backup-token of the server), or $LAZULI_ADMIN_TOKEN. A
+server with the options --backup-to and --backup-every makes backups itself. Accounts and their keys are not in
+a backup, except those that were added while the server ran (managed-accounts): keep the accounts file and the
+configuration too.
 
-In a cluster the moments of tables, queues and blobs may differ by what is written within some
-milliseconds. With --hold-writes they do not: if a write was acknowledged before another one began,
-the backup has the first if it has the second, whichever services and nodes they went to. The writes
-of all nodes wait meanwhile, some milliseconds and a second at most. On a server alone every backup
-is of one moment.`,
+In a cluster the moments of tables, queues and blobs may differ by some milliseconds. With --hold-writes they
+are one: if a write was acknowledged before another one began, a backup with the second has the first, whichever
+services and nodes they went to. The writes of all nodes wait meanwhile, for some milliseconds and a second at
+most. A backup of a single server is always one moment.`,
 		Example: `  lazuli backup /mnt/backups --keep 30
   lazuli backup "https://account.blob.core.windows.net/backups?$SAS"
   lazuli backup /mnt/backups --hold-writes
@@ -70,7 +69,8 @@ is of one moment.`,
 	cmd.Flags().DurationVar(&o.KeepFor, "keep-for", 0,
 		"with --keep, also keep backups younger than this, such as 720h")
 	hold := cmd.Flags().Bool("hold-writes", false,
-		"in a cluster, let all writes wait until the moment is taken, a second at most, so that it is one of all services")
+		"in a cluster, hold all writes while the moment is taken, a second at most, so that it is one moment of all "+
+			"services")
 	check := cmd.Flags().Bool("check", false, "check the backup afterwards, as lazuli backup check does")
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -294,7 +294,8 @@ func verifyRestored(ctx context.Context, path string) error {
 	}
 	for _, f := range report.Findings {
 		if f.Severity == fsck.Error {
-			return fmt.Errorf("what was restored has %s, and was removed; the first: %s", console.Count(report.Errors, "error"),
+			return fmt.Errorf("the restored folder has %s, and was removed; the first: %s",
+				console.Count(report.Errors, "error"),
 				f)
 		}
 	}
@@ -304,14 +305,15 @@ func verifyRestored(ctx context.Context, path string) error {
 // newRestoreCommand makes `lazuli restore`.
 func newRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "restore PLACE FOLDER", Short: "Make a data folder from a backup", Args: cobra.ExactArgs(2),
-		Long: `Make a data folder for a server alone from a backup in PLACE: the newest one, or that of --name.
-FOLDER must not exist, or be empty. It appears under its name once it is complete and has passed the
-checks of lazuli fsck. A running server is not touched: start one on the folder with "lazuli serve
---location FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOLDER".
+		Long: `Make a data folder for a single server from a backup in PLACE: the newest one, or the one that
+--name names. FOLDER must not exist, or be empty. The command renames the folder to its name after it is
+complete and has passed the checks of lazuli fsck. It does not touch a running server: start one on the folder
+with "lazuli serve --location FOLDER", or make it the first node of a cluster with "lazuli cluster convert
+FOLDER".
 
-With --to-time, PLACE is that of a server's option --archive, and FOLDER gets the state of that
-moment: every change that was acknowledged before it, and none that began after it.
-"lazuli backup log ls" lists the times that can be restored; the command refuses others.
+With --to-time, PLACE is the archive of a server (option --archive), and FOLDER gets the state of that moment:
+every change that was acknowledged before it, and none that began after it. "lazuli backup log ls" lists the
+times that can be restored; the command refuses others.
 
 ` + placeHelp,
 		Example: `  lazuli restore /mnt/backups /var/lib/lazuli-restored

@@ -19,10 +19,9 @@ func newCertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cert",
 		Short: "Create a local certificate authority and a certificate for https",
-		Long: `Creates a local certificate authority and a certificate signed by it, for localhost,
-127.0.0.1, ::1 and the host names of accounts (*.blob.localhost and so on), in
-four files of one folder. Files that exist and are valid are kept. Run the
-command again before the certificate expires, or to add a host.
+		Long: `Create a local certificate authority and a certificate signed by it, for localhost, 127.0.0.1,
+::1 and the host names of accounts (*.blob.localhost and so on), in four files of one folder. Files that exist
+and are valid are kept. Run the command again before the certificate expires, or to add a host.
 
 Only the current user can read the private keys. The authority can sign for local names
 and private addresses only, and for the hosts of accounts on Azure that --host names, such

@@ -35,12 +35,13 @@ func newClusterCommand(m *Main) *cobra.Command {
 		Use: "cluster",
 		Short: "Show a cluster, make snapshots, remove nodes, move shards, finish upgrades, and convert the data of a " +
 			"server alone",
-		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, move shards, make the
-data folder of a server alone the beginning of a cluster, and copy accounts between such a folder and a cluster.
-docs/cluster.md describes clusters. --admin-host and --admin-port say where the admin listener of one running node is;
-a node accepts snapshot, leave, move and upgrade --finish only from its own machine. convert works on a folder
-that no process uses; import and export are clients of an account.
-No command joins a cluster: "lazuli serve" with the options --cluster-* does. To go back to a server alone: lazuli backup, and lazuli restore.`,
+		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, move
+shards, convert the data folder of a single server for a new cluster, and copy accounts between such a folder
+and a cluster. docs/cluster.md describes clusters. --admin-host and --admin-port say where the admin listener of
+one running node is; a node accepts snapshot, leave, move and upgrade --finish only from its own machine.
+convert works on a folder that no process uses; import and export are clients of an account. No command joins a
+cluster: "lazuli serve" with the options --cluster-* does. To go back to a single server, use lazuli backup and
+lazuli restore.`,
 		Args: cobra.NoArgs,
 	}
 	ask := target.AdminFlags(m.Environ, cmd, "/admin/cluster")
@@ -238,7 +239,7 @@ release before is refused, and no node can go back; a backup can. The command is
 		Example: `  lazuli cluster upgrade
   lazuli cluster upgrade --finish`}
 	var finish bool
-	cmd.Flags().BoolVar(&finish, "finish", false, "make the newest format that all nodes understand that of the cluster")
+	cmd.Flags().BoolVar(&finish, "finish", false, "switch the cluster to the newest format that all nodes understand")
 	confirm := console.Confirmation(cmd)
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -287,7 +288,8 @@ func newClusterConvert() *cobra.Command {
 	var o convert.Options
 	var undo bool
 	cmd := &cobra.Command{Use: "convert FOLDER",
-		Short: "Make the data folder of a server alone that of the first node of a new cluster", Args: cobra.ExactArgs(1),
+		Short: "Convert the data folder of a single server for the first node of a new cluster",
+		Args:  cobra.ExactArgs(1),
 		Long: `Make the data folder of a stopped server alone that of the first node of a new cluster. Everything in the folder becomes
 the beginning of the cluster: all accounts, with ETags, times, leases, snapshots, versions, soft-deleted data, uncommitted blocks,
 the change feed, event subscriptions, and messages with their identifiers, dequeue counts and pop receipts.
@@ -302,8 +304,8 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 		Example: `  lazuli cluster convert ./data --cluster-node n1
   lazuli cluster convert ./data --undo`}
 	f := cmd.Flags()
-	f.StringVar(&o.Node, "cluster-node", "", "name of the node: the one that \"lazuli serve --cluster-node\" gets")
-	f.BoolVar(&undo, "undo", false, "make the folder that of a server alone again, before the cluster has formed")
+	f.StringVar(&o.Node, "cluster-node", "", "name of the node, as in \"lazuli serve --cluster-node\"")
+	f.BoolVar(&undo, "undo", false, "convert the folder back for a single server, before the cluster has formed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		folder, err := filepath.Abs(args[0])
 		if err != nil {

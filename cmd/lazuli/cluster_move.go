@@ -46,7 +46,7 @@ has it, and if two copies would be in one zone.`,
 		Example: `  lazuli cluster move 7 n1 n4
   lazuli cluster move --cancel`}
 	var cancel, noWait bool
-	cmd.Flags().BoolVar(&cancel, "cancel", false, "take back the move that is under way, until the logs move")
+	cmd.Flags().BoolVar(&cancel, "cancel", false, "cancel the current move; possible until the logs move")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return when the move has begun")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
@@ -117,7 +117,8 @@ under way goes on, and the command can be run again.`,
 
 // newClusterBalance makes `lazuli cluster balance`.
 func newClusterBalance(ask target.AdminCaller) *cobra.Command {
-	cmd := &cobra.Command{Use: "balance", Short: "Move shards so that all nodes have equally many", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "balance", Short: "Move shards so that all nodes have equal numbers of them",
+		Args: cobra.NoArgs,
 		Long: `Move shards, one after the other, until all nodes have equally many, within one, as far as zones allow: by
 the shortest list of moves that leads there. If the command is interrupted, the move under way goes on, and the
 command can be run again.`,
@@ -131,7 +132,7 @@ command can be run again.`,
 }
 
 func dryRun(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("dry-run", false, "print the moves, and do none")
+	return cmd.Flags().Bool("dry-run", false, "print the moves, but make none")
 }
 
 // doMoves does, or prints, the moves that a table needs.

@@ -34,7 +34,7 @@ type transfer struct {
 func newTransfer(cmd *cobra.Command) *transfer {
 	t := &transfer{account: target.AccountFlag(cmd)}
 	cmd.Flags().StringVar(&t.work, "work", "",
-		"folder for the files on the way; it must have room for everything that is copied (default: FOLDER.transfer)")
+		"folder for temporary files; it needs space for everything that is copied (default: FOLDER.transfer)")
 	cmd.Flags().BoolVar(&t.versions, "versions", false, "also copy previous versions of blobs")
 	cmd.Flags().BoolVar(&t.partial, "partial", false, "copy the rest if some items cannot be read, such as archived blobs")
 	return t
@@ -42,7 +42,7 @@ func newTransfer(cmd *cobra.Command) *transfer {
 
 func newClusterImport() *cobra.Command {
 	cmd := &cobra.Command{Use: "import FOLDER",
-		Short: "Copy an account from the data folder of a server alone into the cluster", Args: cobra.ExactArgs(1),
+		Short: "Copy an account from the data folder of a single server into the cluster", Args: cobra.ExactArgs(1),
 		Long: `Copy an account, with its service properties, from the data folder of a stopped server alone into the cluster, through any node. The
 account has the name and key of the connection string, and none of the tables, queues and containers in the cluster. The folder
 stays as it is. Run the command once for each account.
@@ -68,7 +68,7 @@ docs/export-import.md lists what is copied. A command that was interrupted conti
 
 func newClusterExport() *cobra.Command {
 	cmd := &cobra.Command{Use: "export FOLDER",
-		Short: "Copy an account from the cluster into the data folder of a server alone", Args: cobra.ExactArgs(1),
+		Short: "Copy an account from the cluster into the data folder of a single server", Args: cobra.ExactArgs(1),
 		Long: `Copy an account, with its service properties, from the cluster into a data folder that "lazuli serve --location FOLDER" serves alone.
 The folder is made, or is that of a stopped server whose account has none of the tables, queues and containers. The cluster stays as it
 is; clients should not write meanwhile. Run the command once for each account.

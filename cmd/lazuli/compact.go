@@ -30,8 +30,8 @@ func newCompactCommand(m *Main) *cobra.Command {
 content so that they have no unused space. A server does the same in the background at a low rate, but only
 to files that are at least half unused.
 
-Content that is only in an object store (--content-tier, to be given as for serve) is fetched and rewritten
-where three quarters of a file are unused.
+With --content-tier, as for serve, the command also fetches and rewrites content that is only in the object
+store, if three quarters of a file are unused.
 
 Without a folder, the command compacts the folder that serve would use. It can be interrupted at any time and
 keeps the progress made until then. It needs free space for the content that it moves. The exit code is 4 if

@@ -55,7 +55,8 @@ func classroomFlags(cmd *cobra.Command, c *rig.Config, mistakes []*rig.Mistake) 
 			about += "\n  " + m.Name + ": " + m.Does
 		}
 		cmd.Long += about
-		fl.StringVar(&k.naive, "naive", "", "do it first without the pattern, and show the damage: all, or one way by name")
+		fl.StringVar(&k.naive, "naive", "", "first run implementations without the pattern, and show the damage: "+
+			"all, or one by name")
 		fl.Lookup("naive").NoOptDefVal = allMistakes
 		console.OfferValues(cmd, "naive", names...)
 	}

@@ -26,7 +26,7 @@ import (
 func newDurableServeCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve workflows of the Durable Task SDKs, kept in any storage account",
+		Short: "Serve workflows of the Durable Task SDKs, stored in any storage account",
 		Long: `Serve workflows of the Durable Task SDKs for Python, JavaScript, Java, .NET and Go (gRPC), kept in any storage account. Any number of
 such processes share the work of a hub. A call's metadata "taskhub" names its hub.
 

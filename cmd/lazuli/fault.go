@@ -23,8 +23,9 @@ func newFaultCommand(m *Main) *cobra.Command {
 		Use:   "fault",
 		Short: "Inject faults into requests of a running server: errors, delays, broken connections, lost responses",
 		Long: `Create, list and remove the fault rules of a running server that was started with --faults. A rule selects
-requests and says how they fail; docs/faults.md describes the actions and what the Azure SDKs make of them.
---admin-host and --admin-port say where the server's admin listener is. Rules end with the server.`,
+requests and says how they fail; docs/faults.md describes the actions and how the Azure SDKs respond to them.
+--admin-host and --admin-port say where the server's admin listener is. The server keeps rules in memory until
+it stops.`,
 	}
 	ask := target.AdminFlags(m.Environ, cmd, "/admin/faults")
 	cmd.AddCommand(newFaultCreate(ask), newFaultList(ask), newFaultRemove(ask))
@@ -121,7 +122,8 @@ func newFaultCreate(ask target.AdminCaller) *cobra.Command {
 		"apply the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, "+
 			"with --retry-after 1s")
 	f.DurationVar(&lag, "secondary-lag", 0,
-		"the secondary endpoint lacks what was changed in this time; with --failed-over, the primary endpoint lacks it")
+		"the secondary endpoint does not show changes of this time; with --failed-over, the primary endpoint does "+
+			"not")
 	f.StringVar(&secondary.Status, "secondary-status", "",
 		"status of the secondary in Get Service Stats: live, bootstrap or unavailable (default live)")
 	f.BoolVar(&secondary.FailedOver, "failed-over", false, "the account has failed over to its secondary, which is gone")

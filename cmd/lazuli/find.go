@@ -25,8 +25,8 @@ func newFindCommand() *cobra.Command {
 workflow instances and jobs whose names begin with TEXT, messages that contain it, and a message by its ID.
 The command peeks at messages: Lazuli shows all of a queue, other services the first 32 visible ones.
 
-RowKeys and messages have no index. A search stops after --time or --limit results, says
-how far it came, and prints the --after that continues it.
+RowKeys and messages have no index. A search stops after --time or --limit results, prints how far it came, and
+the --after with which it continues.
 
 lazuli search is for the full-text index of the search-index role.`,
 		Example: "  lazuli find order-7\n  lazuli find 'o'\\''brien' --limit 1000 --time 1m --json",

@@ -29,8 +29,8 @@ func newFsckCommand(m *Main) *cobra.Command {
 it was, and every invariant between them: structure and records of the two databases, each byte of the
 blob content with its checksums, and the records of the queues.
 
-Without a folder, the one that serve would use is checked. Nothing is changed, unless --repair is given;
-queues are checked in a temporary copy. The folder may be read-only.
+Without a folder, the command checks the one that serve would use. It changes nothing without --repair; queues
+are checked in a temporary copy. The folder may be read-only.
 
 --repair rewrites damaged databases from all that is intact in them and in their logs, and
 finishes damaged files of blob content that keep the server from starting. The damaged files go to
@@ -41,14 +41,14 @@ overwritten or deleted. Findings that were repaired are warnings.
 In the folder of a cluster node, --repair only moves damaged databases to damaged/: the node copies
 them from the other nodes when it starts.
 
-Content in an object store (--content-tier) is looked at if that is given, as for serve: each object must
-exist. --objects reads them all.
+With --content-tier, as for serve, the command checks the object store: each object must exist. --objects reads
+them all.
 
-With --repair, files that are missing or older are accepted as they are, and foreign files are set aside.
+With --repair, the command accepts files that are missing or older, and sets foreign files aside.
 
 The exit code is 0 if there are no errors (there may be warnings), 1 if there are, 4 if the folder is in
-use or not a data folder, and 5 if --repair left no errors, and could not keep everything: the lines that
-begin with "lost:" say what.`,
+use or not a data folder, and 5 if --repair left no errors but could not keep everything: the lines that begin
+with "lost:" say what.`,
 		Example: `  lazuli fsck
   lazuli fsck /var/lib/lazuli --json
   lazuli fsck --repair`,
@@ -88,7 +88,7 @@ begin with "lost:" say what.`,
 	f := cmd.Flags()
 	config.AddFlags(f, "location", "config", "content-tier", "content-tier-key-file")
 	f.BoolVar(&o.Objects, "objects", false, "read everything in content-tier as well, and compare checksums")
-	f.BoolVar(&o.Repair, "repair", false, "keep what is intact in damaged files, and set the damaged ones aside")
+	f.BoolVar(&o.Repair, "repair", false, "keep the intact data of damaged files, and set the damaged files aside")
 	f.IntVar(&o.MaxFindings, "max-findings", 1000, "maximum number of findings to print; the others are counted")
 	return cmd
 }

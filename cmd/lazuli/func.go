@@ -335,7 +335,8 @@ func newFuncNewCommand() *cobra.Command {
 		Use:   "new [NAME]",
 		Short: "Add a function to an app",
 		Long: `Add a function to an app in Python (model v2: function_app.py), JavaScript or TypeScript (model v4: src/functions), C# or Java.
-The templates are ` + funcapp.TemplateNames() + `; their names in Core Tools, such as "HTTP trigger", do as well.`,
+The templates are ` + funcapp.TemplateNames() + `; their names in Core Tools, such as "HTTP trigger", work as
+well.`,
 		Example: `  lazuli func new hello --template http`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,8 +23,8 @@ func newJobsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "List, show, put and cancel jobs: queue messages with an ID and a state",
-		Long: `List, show, put and cancel jobs: queue messages with an ID and a state, which a program puts by EnqueueJob
-and a Go worker handles. They are kept on Lazuli, Azurite or Azure.`,
+		Long: `List, show, put and cancel jobs: queue messages with an ID and a state, which a program puts by
+EnqueueJob and a Go worker handles, on Lazuli, Azurite or Azure.`,
 	}
 	cmd.AddCommand(newJobsListCommand(), newJobsShowCommand(), newJobsPutCommand(), newJobsCancelCommand())
 	return cmd

@@ -23,8 +23,8 @@ func newOpenCommand(m *Main) *cobra.Command {
 		Use:   "open",
 		Short: "Open the dashboard of a running server in the browser",
 		Long: `Open the dashboard of a server that runs on this machine. --admin-host and --admin-port say where its admin
-listener is. The address is printed in any case. A server that has accounts with secret keys prints its own address with a
-token when it starts; if LAZULI_ADMIN_TOKEN is set to that token, this command uses it.`,
+listener is. The command always prints the address. A server that has accounts with secret keys prints its own
+address with a token when it starts; if LAZULI_ADMIN_TOKEN is set to that token, this command uses it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})

@@ -38,23 +38,21 @@ func newSASCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sas",
 		Short: "Create a shared access signature",
-		Long: `Creates a shared access signature (SAS) and prints the URL with it, or with --token
-only the query string.
+		Long: `Create a shared access signature (SAS) and print the URL with it, or with --token only the query
+string.
 
-The account, its key and its address come from a connection string: that of
---connection-string, or of the first environment variable of
-` + strings.Join(connstr.Variables, ", ") + `
-that is set; without one they are those of the development account. --account
-names another account, whose key comes from the accounts file (--accounts-file
-or ` + accountverb.FileVariable + `) or from AZURE_STORAGE_KEY. There is no flag for a key: other
-users of the machine can see command lines.`,
+The account, its key and its address come from a connection string: --connection-string, or the first of the
+environment variables ` + strings.Join(connstr.Variables, ", ") + `
+that is set. Without one, the command uses the development account. --account names another account, whose key
+comes from the accounts file (--accounts-file or ` + accountverb.FileVariable + `) or from AZURE_STORAGE_KEY.
+There is no flag for a key: other users of the machine can see command lines.`,
 		Example: `  lazuli sas container photos --permissions rl --expiry 8h
   lazuli sas table Employees --permissions r --startpk A --endpk M
   lazuli sas account --services bq --resource-types sco --permissions rwdlacup`,
 	}
 	// On the parent, for all resources: what is signed differs, and who signs does not.
 	p := cmd.PersistentFlags()
-	p.StringVar(&f.account, "account", "", "Storage account (default: that of the connection string)")
+	p.StringVar(&f.account, "account", "", "Storage account (default: the account of the connection string)")
 	// No flag for the key, see Long: command lines are visible in the list of processes.
 	p.StringVar(&f.connection, "connection-string", "", "Connection string with the account, its key and its addresses")
 	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountverb.FileVariable),

@@ -27,9 +27,10 @@ A process with the role puts the messages: "lazuli serve --roles schedules", "la
 workers.App.Schedules. It sees a change within five seconds.`,
 	}
 	cmd.AddCommand(newScheduleCreateCommand(), newScheduleListCommand(),
-		newScheduleChangeCommand("pause", "Let schedules put no messages until they are resumed", "paused",
+		newScheduleChangeCommand("pause", "Pause schedules: they put no messages until they are resumed", "paused",
 			(*workers.Storage).PauseSchedule),
-		newScheduleChangeCommand("resume", "Resume paused schedules; what came due in the pause is not caught up", "resumed",
+		newScheduleChangeCommand("resume", "Resume paused schedules; occurrences during the pause are skipped",
+			"resumed",
 			(*workers.Storage).ResumeSchedule),
 		newScheduleChangeCommand("rm", "Remove schedules; messages that they have put stay", "removed",
 			(*workers.Storage).RemoveSchedule))
@@ -66,7 +67,7 @@ If the body is a JSON object, each message also has the members "schedule" and "
 	fl.StringVar(&body, "body", "{}", "body of the messages")
 	fl.StringVar(&s.TimeZone, "time-zone", "", "time zone of the expression, such as Europe/Berlin (default: UTC)")
 	fl.StringVar(&catchUp, "catch-up", "once",
-		"what to do about occurrences that were missed while no process with the role was running: once, skip, all")
+		"how to handle occurrences that were missed while no process with the role was running: once, skip, all")
 	fl.IntVar(&s.MaxCatchUp, "max-catch-up", 100, "largest number of messages with --catch-up all, 1 to 1000")
 	fl.BoolVar(&s.Paused, "paused", false, "create the schedule in the paused state")
 	fl.BoolVar(&plain, "plain", false,

@@ -43,7 +43,7 @@ with --admin ADDRESS; --admin-host and --admin-port are its address. With --fold
 has stopped.`,
 	}
 	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
-	folder := cmd.PersistentFlags().String("folder", "", "folder of the index, if no process has it open")
+	folder := cmd.PersistentFlags().String("folder", "", "folder of the index, if no process has opened it")
 	source := func(cmd *cobra.Command) (searchSource, error) {
 		listener, err := target.Admin(m.Environ, cmd)
 		return searchSource{folder: *folder, listener: listener}, err

@@ -22,7 +22,7 @@ import (
 func newStandbyCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{Use: "standby", Short: "Show and promote a standby",
 		Long: `Show and promote a standby: a server with --standby-of, which follows the archive of another server
-and serves reads. It is found by --admin-host and --admin-port. docs/standby.md explains it.`}
+and serves reads. --admin-host and --admin-port name it. docs/standby.md describes standbys.`}
 	cmd.AddCommand(newStandbyStatus(m), newStandbyPromote(m))
 	return cmd
 }
@@ -36,8 +36,9 @@ type standbyRow struct {
 
 // newStandbyStatus makes `lazuli standby status`.
 func newStandbyStatus(m *Main) *cobra.Command {
-	cmd := &cobra.Command{Use: "status", Short: "Show up to which moment a standby has everything", Args: cobra.NoArgs,
-		Long:    "Show up to which moment a standby has everything, and why it does not follow if it does not.",
+	cmd := &cobra.Command{Use: "status", Short: "Show how far a standby lags", Args: cobra.NoArgs,
+		Long: "Show how far a standby lags, the moment up to which it is complete, and why it cannot follow if " +
+			"it does not.",
 		Example: "  lazuli standby status --admin-port 20004"}
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
 	output := console.ReportOutput(cmd)
@@ -73,8 +74,8 @@ const promoteTimeout = 5 * time.Minute
 
 // newStandbyPromote makes `lazuli standby promote`.
 func newStandbyPromote(m *Main) *cobra.Command {
-	cmd := &cobra.Command{Use: "promote", Short: "Make a standby the server", Args: cobra.NoArgs,
-		Long: `Make a standby the server: it takes the archive from the other server, waits until that cannot
+	cmd := &cobra.Command{Use: "promote", Short: "Promote a standby to the server", Args: cobra.NoArgs,
+		Long: `Promote a standby to the server: it takes the archive from the other server, waits until that cannot
 acknowledge writes any more, applies what it has sent, and serves writes. This takes about 15 seconds.
 What the other server had not sent is lost: writes of the last 15 seconds at most. It is refused the
 archive at its next start; what it had not sent stays in its data folder.
@@ -83,8 +84,8 @@ A promotion that failed or was interrupted goes on if the command is run again.`
 		Example: "  lazuli standby promote --admin-port 20004"}
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
 	force := cmd.Flags().Bool("force", false,
-		"take over although the other server has no archive-fence, or although a part of the archive cannot be read: only "+
-			"if the other server does not run, and never will")
+		"take over even if the other server has no archive-fence, or if a part of the archive cannot be read; use "+
+			"it only if the other server does not run and never will")
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := target.Admin(m.Environ, cmd)

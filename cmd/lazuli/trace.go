@@ -17,9 +17,9 @@ func newTraceCommand(m *Main) *cobra.Command {
 		Use:   "trace ID",
 		Short: "Show what happened to a message, invocation or workflow instance",
 		Long: `Show the requests that belong to one unit of work, in the order in which they began, with the times in which its messages
-waited and were handled. ID is that of a message, an invocation, a workflow instance, a request (x-ms-request-id or
-x-ms-client-request-id) or a trace (W3C Trace Context). The server must have its dashboard (--admin-ui), which keeps the latest
-1,000 requests of programs.`,
+waited and were handled. ID is the ID of a message, an invocation, a workflow instance, a request
+(x-ms-request-id or x-ms-client-request-id) or a trace (W3C Trace Context). The server must have its dashboard
+(--admin-ui), which keeps the latest 1,000 requests of programs.`,
 		Example: "  lazuli trace 00000000-0000-0001-bf86-7b05898a0e2a\n  lazuli trace order-7",
 		Args:    cobra.ExactArgs(1),
 	}

@@ -46,12 +46,12 @@ when their leases end.
 
 Roles:
   archive        moves entities out of a table; the queue messages are {"PartitionKey": ..., "RowKey": ...}
-  large-entity   deletes blobs and reservations that crashed writers of large entities left
+  large-entity   deletes blobs and reservations that remain after crashes of writers of large entities
   log-storage    writes log records {"service": ..., "level": ..., "message": ...} from a queue to blobs; see lazuli logs
-  search-index   keeps a full-text index of a table; see lazuli search
+  search-index   maintains a full-text index of a table; see lazuli search
   schedules      puts the messages of schedules; see lazuli schedule
   outbox         delivers the messages that programs wrote in one transaction with rows (workers.EnqueueIn)
-  table-index    keeps a table of copies, lists of keys, or counts in step with another one
+  table-index    maintains a table of copies, lists of keys, or counts of another table
 
 lazuli serve --roles runs them inside the server.`,
 		Example: `  lazuli worker --role archive --create

@@ -96,7 +96,8 @@ func changeApp(cmd *cobra.Command, open target.Opener[aztables.ServiceClient], a
 	known, fixed := list.Find(app, function)
 	switch {
 	case !known:
-		return fmt.Errorf("no process of %s has a function %s; lazuli workers ls lists those of the account, and "+
+		return fmt.Errorf("no process of %s has a function %s; lazuli workers ls lists the processes of the "+
+			"account, and "+
 			"lazuli workers %s without --app asks the process at --admin-port", app, function, verb)
 	// Activities and orchestrations have no listener of their own to stop.
 	case fixed && verb == "pause":

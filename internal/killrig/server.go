@@ -55,6 +55,8 @@ func Launch(command func(args ...string) *exec.Cmd, folder string, flags ...stri
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
 	s := &Server{Process: p, ready: make(chan bool, 1)}
+	// The scanner ends with the process, also with one that is killed before it is ready: Await would not return
+	// otherwise.
 	go func() {
 		<-p.Exited()
 		out.Close()
@@ -75,7 +77,7 @@ func Launch(command func(args ...string) *exec.Cmd, folder string, flags ...stri
 				break
 			}
 		}
-		_, _ = io.Copy(io.Discard, in)
+		_, _ = io.Copy(io.Discard, in) // no goroutine reads later lines, and a full pipe would stop the server
 	}()
 	return s, nil
 }

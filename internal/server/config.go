@@ -136,6 +136,7 @@ func (c *Config) validate() error {
 	if err := c.checkSpread(); err != nil {
 		return err
 	}
+	// The error of a listener would name the address, and not the field that has it.
 	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table},
 		{"DataLake", c.DataLake}} {
 		if a.addr == "" {

@@ -70,7 +70,8 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, fmt.Errorf("data folder %s has %d shards: %w", s.dir.Path(), s.dir.Shards(), err)
 	}
 	if is, err := archive.IsStandby(s.dir); err != nil || is && c.Standby == nil {
-		return nil, cmp.Or(err, errors.New("the data folder is that of a standby: start it with --standby-of, and promote "+
+		return nil, cmp.Or(err, errors.New("the data folder belongs to a standby: start it with --standby-of, and "+
+			"promote "+
 			"it with `lazuli standby promote` to make it the server"))
 	}
 	if c.Archive == nil && c.Standby == nil && !c.InMemory {

@@ -30,7 +30,7 @@ var (
 	// ErrClustered: the data folder is that of one node of a cluster.
 	ErrClustered = errors.New("this server is a node of a cluster: its data folder alone is not the cluster's state")
 	// ErrStandby: the files are those of another server's archive.
-	ErrStandby = errors.New("this server is a standby: its state is that of another server")
+	ErrStandby = errors.New("this server is a standby: its state comes from another server")
 	// ErrTiered: content is in an object store.
 	ErrTiered = errors.New("content of this server is in an object store (content-tier), which a snapshot of the data " +
 		"folder would not have: use lazuli backup")
@@ -65,6 +65,7 @@ func (s *Server) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, 
 	if s.isStandby() {
 		return nil, ErrStandby
 	}
+	// Within the gate: a snapshot or a restore would otherwise have, or replace, a half of the deletions.
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
-// Package durable keeps durable workflows in an Azure Storage account: in Lazuli, Azurite or Azure.
+// Package durable runs durable workflows, whose state is in an Azure Storage account on Lazuli, Azurite or Azure.
 //
-// A workflow (an orchestration) is a function whose progress survives any crash: it is run again from its recorded
-// history, and every step that it has finished is answered from there.
+// A workflow (an orchestration) is a function whose progress survives any crash: it is replayed from its recorded
+// history, which has the results of all finished steps.
 //
 //	const PlaceOrder durable.Workflow[Order, string] = "place-order"
 //
@@ -38,8 +38,9 @@
 // # What makes it safe
 //
 // The sentinel is the authority. It says how many rows of history are committed, and every write of history replaces it
-// under the ETag that the writer has read. Of two processes that believe to own an instance one commits; the other is
-// refused and has changed nothing. Leases only save work: they keep several processes from loading the same instance.
+// under the ETag that the writer has read. If two processes believe that they own an instance, one commits; the commit
+// of the other fails and changes nothing. Leases only save work: they keep several processes from loading the same
+// instance.
 //
 // A checkpoint is a sequence of steps, each of which can be repeated:
 //
@@ -59,12 +60,11 @@
 // # Where to start in the source
 //
 // Functions in Go are run by package replay below this one; workers in other languages replay by themselves, and get
-// histories by messages. The loop that takes work and applies what workflows answer is that of
-// github.com/microsoft/durabletask-go; this package is a backend.Backend for it. It reaches storage through the Azure
-// SDK alone.
+// histories by messages. github.com/microsoft/durabletask-go has the loop that takes work and applies the answers of
+// workflows; this package is a backend.Backend for it. It reaches storage through the Azure SDK alone.
 //
-// context.go and calls.go are what a workflow has, go_executor.go runs one step of it, and replayed.go translates
-// between the engine's messages and package replay. The hub is in internal/durable: package hub receives, commits and
-// sends, and begins its reading at partition.go and checkpoint.go; package record has the format of tables and
-// messages, and what follows from a history.
+// context.go and calls.go have the functions for workflows, go_executor.go runs one step of a workflow, and replayed.go
+// translates between the engine's messages and package replay. The hub is in internal/durable: package hub receives,
+// commits and sends, and is best read from partition.go and checkpoint.go; package record has the format of tables
+// and messages, and what follows from a history.
 package durable

@@ -123,6 +123,8 @@ func field(b *flatbuffers.Builder, name string, nullable bool, k Kind, f Field,
 
 // fieldType writes the table of a type and returns its number in the union Type.
 func fieldType(b *flatbuffers.Builder, k Kind, f Field) (tag byte, table flatbuffers.UOffsetT) {
+	// The numbers of types and slots are those of the union Type and of its tables in Arrow's Schema.fbs; a reader
+	// takes a slot that is not written for its default there, and so the last argument of each call is that default.
 	switch k {
 	case String:
 		tag = 5

@@ -36,6 +36,8 @@ func (s *Service) setAccessControl(c *call) error {
 	switch {
 	case acl != "" && permissions != "":
 		return errBothAccess
+	// The change is a function of the list that the item has, since a list without entries of owner, group or others
+	// keeps the existing ones: only the transaction knows these.
 	case acl != "":
 		e, err := posix.ParseEntries(acl, false)
 		if err != nil {

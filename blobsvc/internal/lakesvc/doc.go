@@ -2,9 +2,9 @@
 // the Blob service, which it calls filesystems and paths.
 // https://learn.microsoft.com/rest/api/storageservices/data-lake-storage-gen2
 //
-// It has an operations table (operations.go) and handlers of its own; what requests of both protocols have in common,
-// such as conditions, leases, keys and bodies, is in package endpoint, and the state is that of the Blob service.
-// Package blobsvc opens the state, and decides by host name or parameters which of both protocols a request speaks.
+// It has its own operations table (operations.go) and handlers. Package endpoint has the code that requests of both
+// protocols share, such as conditions, leases, keys and bodies. Both protocols work on the state of the Blob service:
+// package blobsvc opens it, and decides by host name or parameters which protocol a request uses.
 //
-// docs/datalake.md lists what works and what differs from Azure.
+// docs/datalake.md describes the service, and how it differs from Azure.
 package lakesvc

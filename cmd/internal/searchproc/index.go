@@ -159,7 +159,7 @@ func (x *Index) Ask(ctx context.Context, method, path string, body, into any) er
 			return fmt.Errorf("%s answers %s", Program, resp.Status)
 		}
 		if f.Restarted {
-			return follow.ErrRestarted
+			return follow.ErrRestarted // the follower compares the error, and then reads the table again
 		}
 		return errors.New(f.Error)
 	}

@@ -120,6 +120,7 @@ func Parse(source string) (Template, error) {
 		}
 		t.parts = append(t.parts, templatePart{literal: s})
 	}
+	// rest begins outside of an expression. Doubled braces come first: "{{" would otherwise open an expression.
 	for rest := source; rest != ""; {
 		switch {
 		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):

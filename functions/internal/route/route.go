@@ -170,6 +170,7 @@ var parameterName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 func parseParameter(text string) (parameter, error) {
 	var p parameter
 	text, p.optional = strings.CutSuffix(text, "?")
+	// The fallback is cut off first, at an = after the last parenthesis: arguments such as regex(a=b) may have others.
 	name, rest, _ := strings.Cut(text, ":")
 	if rest == "" {
 		name, p.fallback, p.hasFallback = strings.Cut(name, "=")
@@ -184,6 +185,7 @@ func parseParameter(text string) (parameter, error) {
 	for rest != "" {
 		var one string
 		if open := strings.IndexByte(rest, '('); open >= 0 && !strings.Contains(rest[:open], ":") {
+			// Arguments may have parentheses and colons: one ends at "):", or at the last parenthesis.
 			end := strings.LastIndex(rest, ")")
 			if next := strings.Index(rest, "):"); next >= 0 {
 				end = next
@@ -301,11 +303,12 @@ func (r *Route) Find(path []string) (map[string]any, bool) {
 			}
 			return values, s.params[0].take(values, rest)
 		case i >= len(path):
+			// Only a whole segment can be absent, as in ASP.NET Core: one with text or several parameters cannot.
 			if len(s.params) != 1 || !s.params[0].take(values, "") || !s.params[0].optional && !s.params[0].hasFallback {
 				return nil, false
 			}
 		case path[i] == "":
-			return nil, false
+			return nil, false // two slashes are not a segment without a value
 		case s.match == nil:
 			if !strings.EqualFold(s.literal, path[i]) {
 				return nil, false

@@ -60,14 +60,14 @@ type Setting struct {
 var BlobSettings = []Setting{
 	boolean("blob-access-times", "Track when blobs were last read, with a resolution of one day",
 		func(b *Blob) *bool { return &b.AccessTimes }),
-	boolean("blob-change-feed", "Record what happens to blobs in the container $blobchangefeed",
+	boolean("blob-change-feed", "Record changes of blobs in the container $blobchangefeed",
 		func(b *Blob) *bool { return &b.ChangeFeed }),
 	boolean("blob-versioning", "Keep the previous state of every blob that is overwritten or deleted as a version",
 		func(b *Blob) *bool { return &b.Versioning }),
-	boolean("blob-immutability", "Let the blobs of containers that are made from now on have immutability policies and "+
-		"legal holds; needs blob-versioning",
+	boolean("blob-immutability", "Allow immutability policies and legal holds for blobs in containers that are "+
+		"created from now on; needs blob-versioning",
 		func(b *Blob) *bool { return &b.Immutability }),
-	boolean("blob-expiry", "Let blobs have expiry times, as in accounts with a hierarchical namespace",
+	boolean("blob-expiry", "Allow expiry times of blobs, as in accounts with a hierarchical namespace",
 		func(b *Blob) *bool { return &b.Expiry }),
 	boolean("hierarchical-namespace",
 		"Data Lake Storage Gen2: directories, access control lists and atomic renames; fixed once the account has a container",
@@ -77,9 +77,10 @@ var BlobSettings = []Setting{
 		Set:   func(b *Blob, s string) (err error) { b.Scopes, err = parseScopes(s); return err },
 		Get:   func(b *Blob) string { return strings.Join(b.Scopes, ",") }},
 	{Name: "container-soft-delete-days", Kind: "number",
-		Usage: "For how many days a deleted container can be restored, up to 365; 0 is not at all",
-		Set:   func(b *Blob, s string) (err error) { b.ContainerDays, err = ParseNumber(s, 0, 365); return err },
-		Get:   func(b *Blob) string { return strconv.Itoa(b.ContainerDays) }},
+		Usage: "Retention of deleted containers: number of days in which they can be restored, up to 365; 0 " +
+			"disables it",
+		Set: func(b *Blob, s string) (err error) { b.ContainerDays, err = ParseNumber(s, 0, 365); return err },
+		Get: func(b *Blob) string { return strconv.Itoa(b.ContainerDays) }},
 }
 
 func boolean(name, usage string, field func(*Blob) *bool) Setting {

@@ -69,6 +69,7 @@ func ParseJWKS(text []byte) (KeySet, error) {
 	}
 	set := make(KeySet)
 	for _, j := range doc.Keys {
+		// Issuers publish keys for encryption in the same set: to refuse these would refuse all tokens of the issuer.
 		if j.Use != "" && j.Use != "sig" {
 			continue
 		}
@@ -87,6 +88,7 @@ func ParseJWKS(text []byte) (KeySet, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w", j.Kid, err)
 		}
+		// The algorithm stays with the key, so that a token cannot choose another one for it.
 		set[j.Kid] = PublicKey{key, j.Alg}
 	}
 	if len(set) == 0 {

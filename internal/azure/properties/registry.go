@@ -126,6 +126,8 @@ func (r *Registry) Set(req *wire.Request) error {
 	if err != nil {
 		return err
 	}
+	// The lock is held until the cache has the value: otherwise an earlier Set could overwrite a later one there. The
+	// closure can run twice, so it begins with empty properties.
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var p Properties

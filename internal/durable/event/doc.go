@@ -2,8 +2,9 @@
 // the replaying engine (durabletask-go), those of the present Durable Task protocol, which workers in other languages
 // speak, and the JSON in which DurableTask.Core sends messages to entities.
 //
-// An event is always a message of the engine, [Event]. What the engine's version of the protocol does not know stands
-// in it as unknown fields, so that the engine replays a history without it and a worker still gets all of it:
+// An event is always a message of the engine, [Event]. Parts that the engine's version of the protocol does not know
+// are unknown fields of this message, so that the engine replays a history without them, and a worker still gets all of
+// them:
 //
 //   - kinds of events that the engine does not know (extra.go);
 //   - events that the workflow is not to see (extra.go, [Keep]);

@@ -32,6 +32,8 @@ func (c *call) summarize() error {
 	s := summary{Statuses: map[string]int{}, Workflows: map[string]int{}}
 	now := time.Now()
 	var ended minutes.Ring
+	// A hub has no counts, and can have millions of instances: the summary reads pages up to two bounds, and says with
+	// More that there are further ones.
 	q := hub.Query{Top: maxPage}
 	for page := 0; ; page++ {
 		got, err := c.client.Query(c.r.Context(), q)

@@ -1,6 +1,6 @@
 // Package languageworker runs function apps in the languages of Azure Functions, Python and Node.js, as the Functions
-// host does: with worker processes, to which it speaks the language-worker protocol over gRPC. Triggers, bindings,
-// retries and host.json are those of package functions, which calls this package by its interface LanguageWorkers:
+// host does: with worker processes, to which it speaks the language-worker protocol over gRPC. Package functions has
+// the triggers, bindings, retries and host.json, and calls this package by its interface LanguageWorkers:
 //
 //	functions.Load(ctx, functions.Config{Dir: dir, Workers: languageworker.Runtime{}})
 //

@@ -266,6 +266,7 @@ func Stat(ctx context.Context, c *azblob.Client, name, blobName string) (list []
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
+	// Empty ones are left out: services differ in whether they send a property without a value.
 	add("type", string(ptr.Value(p.BlobType)))
 	add("size", fmt.Sprint(ptr.Value(p.ContentLength)))
 	add("content type", ptr.Value(p.ContentType))

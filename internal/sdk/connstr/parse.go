@@ -130,6 +130,7 @@ func account(f map[string]string) (Settings, error) {
 		Key:     NewSecret(f["accountkey"]),
 		SAS:     NewSecret(strings.TrimPrefix(f["sharedaccesssignature"], "?")),
 	}
+	// With both, the SDKs differ in which one they use: requests would have other permissions than the user expects.
 	switch {
 	case s.Key.Empty() && s.SAS.Empty():
 		return Settings{}, invalid("it has neither AccountKey nor SharedAccessSignature")
@@ -153,6 +154,7 @@ func account(f map[string]string) (Settings, error) {
 		}
 		*service.to = endpoint
 	}
+	// Unlike the others, it never follows from the account's name: most accounts have no Data Lake endpoint.
 	if _, ok := f["dfsendpoint"]; ok {
 		var err error
 		if s.DFSEndpoint, err = endpoint("dfs", f); err != nil {

@@ -172,6 +172,8 @@ func Find(ctx context.Context, a Account, text, after string, b Bounds) (Answer,
 	ctx, cancel := context.WithTimeout(ctx, b.Time+patience)
 	defer cancel()
 	s := &search{Account: a, text: text, lower: strings.ToLower(text), bounds: b, began: time.Now(), at: at}
+	// Everything before s.at was searched. A stage that ends without an error has reached its end, so
+	// the next one begins at its own beginning. The last position stays, as Next is only for a search that was stopped.
 	for err == nil {
 		if err = stages[s.at.Stage].run(s, ctx); err != nil {
 			break

@@ -253,6 +253,8 @@ func (s *search) query(ctx context.Context, table, filter string, found func(pk,
 		if err != nil {
 			return "", s.skip("table "+table, err)
 		}
+		// Only Lazuli says how many entities it read for the page. On other services the found ones count, and the time
+		// bounds a search in a large table.
 		scanned := len(got.Entities)
 		if n, err := strconv.Atoi(response.Header.Get(headerScanned)); err == nil {
 			scanned = n

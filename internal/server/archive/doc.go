@@ -1,4 +1,4 @@
-// Package archive sends the logs of a server to a place of backups, so that the state of any moment can be made again.
+// Package archive sends the logs of a server to a place of backups, so that the state of any moment can be restored.
 //
 //	Update ──> log of the database, synced ──> spool ──> caller is answered
 //	                                            │  every 10 s, or 8 MiB: cut
@@ -11,13 +11,13 @@
 //
 // Each group of each database has a time, taken before it goes to the log and later than all times before. A write that
 // was acknowledged before T has a time before T, one that began after T has a later one: so the groups up to T are the
-// state of T, over all databases. A segment says up to which time it and those before it have everything.
+// state of T, over all databases. A segment records the time up to which it and its predecessors are complete.
 //
 // # Spool
 //
 // Groups are gathered in the folder archive of the data folder. They are synced before a checkpoint lets the log of the
-// database drop them (see [store.Archive]): whatever the spool lacks after a crash, Open finds in the log, with its
-// time. While the place cannot be reached, the spool grows to a bound; beyond it, it is dropped.
+// database drop them (see [store.Archive]): after a crash, Open finds groups that the spool does not have in the log,
+// with their times. While the place cannot be reached, the spool grows to a bound; beyond it, it is dropped.
 //
 // # Timelines
 //
@@ -44,12 +44,12 @@
 //	node C   spool <── head ────────────┘
 //
 // The time of a group is the clock of its writer, which is in its record. A segment promises a time that was taken
-// before a barrier of all logs ([Node]): what was acknowledged before it is in the spool then. Groups that come later
-// get times after the promise, and each log's times ascend. Content is sent when a group refers to it, and from any
-// node. A timeline begins with a base, and is announced with it.
+// before a barrier of all logs ([Node]): so the spool has every group that was acknowledged before it. Groups that come
+// later get times after the promise, and each log's times ascend. Content is sent when a group refers to it, and from
+// any node. A timeline begins with a base, and is announced with it.
 //
 // # Restoring
 //
 // [Moment] is a [backup.Source]: the base, the groups after it up to a time, and all content. So a restore writes and
-// checks a folder as that of a backup.
+// checks the folder in the same way as a restore of a backup.
 package archive

@@ -49,7 +49,7 @@ const (
 // Errors of a Follower.
 var (
 	// ErrNotStandby: the data folder has data of its own.
-	ErrNotStandby = errors.New("the data folder has data that is not that of a standby of this archive: start the " +
+	ErrNotStandby = errors.New("the data folder has other data than a standby of this archive: start the " +
 		"standby on a new folder")
 	// ErrPromoted: the data folder was that of a standby.
 	ErrPromoted = errors.New("this standby was promoted")

@@ -121,6 +121,8 @@ var errItem = errors.New("its items do not parse")
 
 // eachItem calls fn with the items. Their bytes are parts of p.
 func eachItem(p []byte, fn func(*item) error) error {
+	// The sum of the segment is right, but another program may have written it: no number is trusted as a length or an
+	// index. After a number that does not parse p is empty, so that the loop ends, and bad says why.
 	var bad bool
 	number := func() uint64 {
 		x, n := binary.Uvarint(p)

@@ -209,6 +209,8 @@ func (m *maker) readShard(ctx context.Context, shard int, list *Part, s Source, 
 		piece := m.put(ctx, writes, keys)
 		list.Keys = &piece
 	}
+	// Content that the last backup has is not read again: the source leaves its records out, and the piece of that
+	// backup is named once more.
 	held := func(w extent.Window) []extent.Range { return m.had[shardWindow{shard, w}].Ranges }
 	return s.Contents(ctx, held, func(c extent.Content) error {
 		out := Content{Window: c.Window, Ranges: c.Ranges, Piece: m.had[shardWindow{shard, c.Window}].Piece}

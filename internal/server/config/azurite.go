@@ -14,11 +14,11 @@ var azuriteNames = map[string]string{
 // azuriteNothing are Azurite's flags that have no effect here, with the note that is printed when it may be news to the
 // caller. kind is that of the flag's value, "" for a switch.
 var azuriteNothing = []struct{ name, short, kind, usage, note string }{
-	{"disable-telemetry", "", "", "Nothing to switch off: Lazuli sends no telemetry", ""},
+	{"disable-telemetry", "", "", "It has no effect: Lazuli sends no telemetry", ""},
 	{"skip-api-version-check", "", "", "The default: unknown service versions are served (see --strict-api-version)", ""},
-	{"loose", "L", "", "Nothing to loosen: headers that Lazuli does not know are ignored, what it lacks is answered 501",
+	{"loose", "L", "", "It has no effect: unknown headers are ignored, and missing features are answered 501",
 		"--loose changes nothing: headers that Lazuli does not know are ignored anyway, and what it lacks is answered 501"},
-	{"extent-memory-limit", "", "megabytes", "Nothing to limit: the data of --in-memory is in unnamed temporary files",
+	{"extent-memory-limit", "", "megabytes", "It has no effect: the data of --in-memory is in unnamed temporary files",
 		"--extentMemoryLimit changes nothing: the data of --in-memory is in unnamed temporary files, not in memory"},
 }
 

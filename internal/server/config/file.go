@@ -63,7 +63,8 @@ func parseFile(path string, text []byte) ([]setting, error) {
 				if o != nil {
 					// At the top level such a name would be a second place for one option.
 					if role, key := o.section(); role != "" {
-						return nil, fmt.Errorf("%s: %s belongs into the section of its role: roles: {%s: {%s: ...}}", r.at(p), name, role,
+						return nil, fmt.Errorf("%s: %s belongs in the section of its role: roles: {%s: {%s: ...}}",
+							r.at(p), name, role,
 							key)
 					}
 				}

@@ -22,7 +22,8 @@ var groups = []group{
 		text("location", "l", "folder", "Data folder, created if absent", func(c *Config) *string { return &c.Location },
 			notEmpty),
 		boolean("in-memory", "", "Keep no data after the process ends", func(c *Config) *bool { return &c.InMemory }),
-		text("seed", "", "file", "File with tables, queues and containers to create at the start where they are missing",
+		text("seed", "", "file", "File with tables, queues and containers that the server creates when it starts, "+
+			"if they do not exist",
 			func(c *Config) *string { return &c.Seed }, notEmpty),
 		{name: "durability", kind: "sync|relaxed",
 			usage: "When a write is acknowledged: once it is on disk (sync), or once the operating system has it (relaxed)",
@@ -32,7 +33,8 @@ var groups = []group{
 			},
 			get: func(c *Config) string { return string(c.Durability) }},
 		number("shards", "Number of parts of a new data folder that serve different accounts independently of each other, "+
-			"up to 64; it is fixed when the folder is made. 0 is what the folder has, and one for a new folder", 0, shardmap.Max,
+			"up to 64; it is fixed when the folder is created. 0 is the folder's number, or one for a new folder",
+			0, shardmap.Max,
 			func(c *Config) *int { return &c.Shards }),
 	}},
 	{"Listeners", []option{
@@ -46,10 +48,12 @@ var groups = []group{
 		port("blob-port", "Port of the Blob service; 0 picks a free port", func(c *Config) *int { return &c.Blob.Port }),
 		duration("blob-keep-alive-timeout", "Idle timeout of connections to the Blob service; 0 is two minutes",
 			func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
-		text("dfs-host", "", "address", "Address of the Data Lake endpoint, if it differs from that of the Blob service",
+		text("dfs-host", "", "address", "Address of the Data Lake endpoint, if it differs from the address of the "+
+			"Blob service",
 			func(c *Config) *string { return &c.DataLake.Host }, host),
-		port("dfs-port", "Port of the Data Lake endpoint, which is served if it is set, an account has a hierarchical "+
-			"namespace, or with managed-accounts; 0 picks a free port", func(c *Config) *int { return &c.DataLake.Port }),
+		port("dfs-port", "Port of the Data Lake endpoint, which is served if this port is set, if an account has a "+
+			"hierarchical namespace, or with managed-accounts; 0 picks a free port",
+			func(c *Config) *int { return &c.DataLake.Port }),
 		text("queue-host", "", "address", "Address of the Queue service, if it differs from host",
 			func(c *Config) *string { return &c.Queue.Host }, host),
 		port("queue-port", "Port of the Queue service; 0 picks a free port", func(c *Config) *int { return &c.Queue.Port }),
@@ -73,8 +77,8 @@ var groups = []group{
 			"File with the accounts, see lazuli account; it is reloaded when it changes and on SIGHUP",
 			func(c *Config) *string { return &c.AccountsFile }, notEmpty),
 		boolean("managed-accounts", "",
-			"Let accounts be added, changed and removed while the server runs, by lazuli account and the admin listener; they "+
-				"are kept in the data folder, beside those of accounts or accounts-file",
+			"Allow adding, changing and removing accounts while the server runs, by lazuli account and the admin "+
+				"listener; the data folder keeps them, in addition to those of accounts or accounts-file",
 			func(c *Config) *bool { return &c.ManagedAccounts }),
 		boolean("strict-api-version", "",
 			"Refuse requests with an unknown x-ms-version, instead of treating it as the newest known version",
@@ -133,7 +137,8 @@ var groups = []group{
 			get:   func(c *Config) string { return formatGroups(c.OAuth.Groups) }},
 	}},
 	{"Copies", []option{
-		words("allow-copy-source", "Hosts that copy operations may fetch from: name, name:port, *.domain, or * for all "+
+		words("allow-copy-source", "Hosts from which copy operations may fetch: "+
+			"name, name:port, *.domain, or * for all "+
 			"public hosts",
 			func(c *Config) *[]string { return &c.CopySources.Hosts }, notEmpty),
 		boolean("allow-private-copy-source", "", "Allow private and loopback addresses for the hosts of allow-copy-source",
@@ -143,8 +148,8 @@ var groups = []group{
 		boolean("events", "", "Allow event subscriptions, by lazuli event and the admin listener: the events of blobs go "+
 			"to webhooks and queues",
 			func(c *Config) *bool { return &c.Events }),
-		words("allow-event-host", "Hosts of webhooks that events may be sent to: name, name:port, *.domain, or * for all "+
-			"public hosts; without any this machine, if all listeners have loopback addresses",
+		words("allow-event-host", "Hosts of webhooks to which events may be sent: name, name:port, *.domain, or * "+
+			"for all public hosts; without a list only this machine, if all listeners have loopback addresses",
 			func(c *Config) *[]string { return &c.EventHosts.Hosts }, notEmpty),
 		boolean("allow-private-event-host", "", "Allow private and loopback addresses for the hosts of allow-event-host",
 			func(c *Config) *bool { return &c.EventHosts.Private }),
@@ -152,8 +157,9 @@ var groups = []group{
 	{"Limits", []option{
 		number("max-connections", "Maximum number of connections of each service; 0 is no limit. Further ones are "+
 			"answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
-		number("max-requests", "Maximum number of concurrent requests of all services; 0 is no limit. Further ones are "+
-			"answered 503, and those of one account of several beyond three quarters of it", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
+		number("max-requests", "Maximum number of concurrent requests of all services; 0 is no limit. Further ones "+
+			"are answered 503; if there are several accounts, one account may use three quarters of the limit",
+			0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
 	}},
 	{"Admin listener", []option{
 		text("admin-host", "", "address", "Address of the admin listener; see admin-token",
@@ -177,8 +183,8 @@ var groups = []group{
 		words("function-host", "Function apps on which the dashboard shows and runs functions: host:port of lazuli func "+
 			"start",
 			func(c *Config) *[]string { return &c.FunctionHosts }, hostPort),
-		boolean("faults", "", "Allow fault rules: requests that fail on purpose, by lazuli fault, the admin listener, the "+
-			"seed, or a request's header",
+		boolean("faults", "", "Allow fault rules, which make selected requests fail, by lazuli fault, the admin "+
+			"listener, the seed, or a request's header",
 			func(c *Config) *bool { return &c.Faults }),
 		boolean("admin-state", "", "Allow resetting, saving and restoring all data through the admin listener",
 			func(c *Config) *bool { return &c.AdminState }),
@@ -197,10 +203,11 @@ var groups = []group{
 			func(c *Config) *time.Duration { return &c.Backup.Every }),
 		number("backup-keep", "Number of the newest backups in backup-to to keep; 0 keeps all", 0, 1<<30,
 			func(c *Config) *int { return &c.Backup.Keep }),
-		duration("backup-keep-for", "Time for which a backup is kept, also if it is not among backup-keep",
+		duration("backup-keep-for", "Retention: time for which a backup is kept, even if it is not among backup-keep",
 			func(c *Config) *time.Duration { return &c.Backup.KeepFor }),
-		boolean("backup-hold-writes", "", "In a cluster, let all writes wait until the moment of a backup to backup-to is "+
-			"taken, a second at most, so that it is one of all services", func(c *Config) *bool { return &c.Backup.HoldWrites }),
+		boolean("backup-hold-writes", "", "In a cluster, hold all writes while the moment of a backup to backup-to "+
+			"is taken, a second at most, so that it is one moment of all services",
+			func(c *Config) *bool { return &c.Backup.HoldWrites }),
 		secret("backup-connection-string", "Connection string of the account of backup-to, if its URL has no SAS",
 			func(c *Config) *string { return &c.Backup.Account }, notEmpty),
 		secret("backup-token", "Token with which lazuli backup may read the state through the admin listener, and do "+
@@ -225,7 +232,8 @@ var groups = []group{
 		words("nats-monitor",
 			"Monitoring addresses (http://host:8222) of all servers of nats-url, which must sync each write",
 			func(c *Config) *[]string { return &c.NATS.Monitors }, notEmpty),
-		boolean("nats-unproven", "", "Use nats-url also if its servers may lose acknowledged messages at a power failure",
+		boolean("nats-unproven", "", "Use nats-url even if its servers may lose acknowledged messages after a power "+
+			"failure",
 			func(c *Config) *bool { return &c.NATS.Unproven }),
 		words("nats-services", "Services whose data is on nats-url: queue (default), and table, blob; all servers with "+
 			"that nats-url share it", func(c *Config) *[]string { return &c.NATS.Services },
@@ -265,26 +273,26 @@ var groups = []group{
 // archiveOptions are the options of the archive of the log.
 var archiveOptions = []option{
 	{name: "archive", kind: "folder|URL",
-		usage: "Folder, URL of a container of any account, or s3://BUCKET/PREFIX, to which the server sends its log all the time, so that the " +
-			"state of any moment can be restored",
+		usage: "Folder, URL of a container of any account, or s3://BUCKET/PREFIX, to which the server continuously " +
+			"sends its log, so that the state of any moment can be restored",
 		set: func(c *Config, s string) error { c.Archive.To = s; return checkPlace(s) },
 		get: func(c *Config) string { return withoutSignature(c.Archive.To) }},
 	{name: "standby-of", kind: "folder|URL",
-		usage: "Place of another server's archive, which this server follows as a standby, read-only, until lazuli standby " +
-			"promote; archive-key-file and archive-connection-string are about it then",
+		usage: "Place of another server's archive, which this server follows as a read-only standby until lazuli " +
+			"standby promote; archive-key-file and archive-connection-string then apply to this place",
 		set: func(c *Config, s string) error { c.Archive.StandbyOf = s; return checkPlace(s) },
 		get: func(c *Config) string { return withoutSignature(c.Archive.StandbyOf) }},
 	duration("archive-every", "Interval at which changes are sent to archive",
 		func(c *Config) *time.Duration { return &c.Archive.Every }),
-	duration("archive-keep", "Time that stays reachable in archive",
+	duration("archive-keep", "Retention of archive: how far back moments can be restored",
 		func(c *Config) *time.Duration { return &c.Archive.Keep }),
-	duration("archive-base", "Interval of the backups that restores from archive begin with",
+	duration("archive-base", "Interval of the bases: backups in archive with which restores begin",
 		func(c *Config) *time.Duration { return &c.Archive.Base }),
-	number("archive-spool", "MiB that wait in the data folder while archive cannot be reached; beyond that the archive gets "+
-		"a gap", 64, 1<<24, func(c *Config) *int { return &c.Archive.SpoolMiB }),
+	number("archive-spool", "MiB of changes that wait in the data folder while archive cannot be reached; beyond "+
+		"this bound the archive gets a gap", 64, 1<<24, func(c *Config) *int { return &c.Archive.SpoolMiB }),
 	boolean("archive-fence", "",
-		"Refuse writes with 503 while it is not known whether archive still belongs to this server, or if what would be "+
-			"lost with it is older than 15 seconds; needed for a standby",
+		"Refuse writes with 503 while the server cannot confirm that archive belongs to it, or if archive lags by "+
+			"more than 15 seconds; required for a standby",
 		func(c *Config) *bool { return &c.Archive.Fence }),
 	text("archive-key-file", "", "file", "File with a key of 64 hexadecimal digits with which archive is encrypted",
 		func(c *Config) *string { return &c.Archive.KeyFile }, notEmpty),
@@ -295,11 +303,12 @@ var archiveOptions = []option{
 // tierOptions are the options of the tier of content.
 var tierOptions = []option{
 	{name: "content-tier", kind: "folder|URL",
-		usage: "Folder, URL of a container of any account, or s3://BUCKET/PREFIX, that gets the content of blobs, so that the disk of the data " +
-			"folder needs room for a part of it only",
+		usage: "Folder, URL of a container of any account, or s3://BUCKET/PREFIX, that stores the content of blobs, " +
+			"so that the disk of the data folder needs space for only a part of it",
 		set: func(c *Config, s string) error { c.Tier.To = s; return checkPlace(s) },
 		get: func(c *Config) string { return withoutSignature(c.Tier.To) }},
-	number("content-cache", "MiB of content on the disk of the data folder with content-tier: what was used longest ago goes",
+	number("content-cache", "Size of the cache of content on the disk with content-tier, in MiB; the least recently "+
+		"used content is evicted",
 		64, 1<<30, func(c *Config) *int { return &c.Tier.CacheMiB }),
 	text("content-tier-key-file", "", "file", "File with a key of 64 hexadecimal digits with which content-tier is encrypted",
 		func(c *Config) *string { return &c.Tier.KeyFile }, notEmpty),

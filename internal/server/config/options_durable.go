@@ -16,10 +16,11 @@ var durableOptions = []option{
 	text("durable-listen", "", "host:port",
 		"Address of the gRPC endpoint, which speaks TLS if cert is set; port 0 picks a free one",
 		func(c *Config) *string { return &c.Durable.Listen }, hostPort),
-	text("durable-hub", "", "name", "Task hub of calls that name none", func(c *Config) *string { return &c.Durable.Hub },
+	text("durable-hub", "", "name", "Task hub of calls that do not name one",
+		func(c *Config) *string { return &c.Durable.Hub },
 		notEmpty),
-	{name: "durable-hubs", kind: "list", usage: "Task hubs that are made at the start, and the only ones (default: any, " +
-		"made at the first call that names it)",
+	{name: "durable-hubs", kind: "list", usage: "Task hubs that are created at the start; calls can use no others " +
+		"(default: any hub, created at the first call that names it)",
 		set: func(c *Config, s string) error {
 			c.Durable.Hubs = nil
 			for name := range strings.SplitSeq(s, ",") {
@@ -35,7 +36,8 @@ var durableOptions = []option{
 		"Account that keeps the task hubs (default: the first, in the order in which the accounts are written)",
 		func(c *Config) *string { return &c.Durable.Account }, notEmpty),
 	{name: "durable-token", kind: "text", noFlag: true,
-		usage: "Token that calls must bring, as the metadata authorization: Bearer TOKEN; needed unless durable-listen is " +
+		usage: "Token that calls must have, as the metadata authorization: Bearer TOKEN; required " +
+			"unless durable-listen is " +
 			"a loopback address, or the only account is the published development account",
 		set: func(c *Config, s string) error { c.Durable.Token = s; return notEmpty(s) },
 		get: func(c *Config) string {

@@ -17,7 +17,7 @@ func RoleOptions() (names []string) {
 
 var roleOptions = []option{
 	{name: "roles", kind: "list", usage: "Built-in worker roles that the server runs itself: " +
-		strings.Join(RoleNames, ", ") + ". What they need is created",
+		strings.Join(RoleNames, ", ") + ". The server creates their queues, tables and containers",
 		set: func(c *Config, s string) error {
 			c.Roles.Enabled = nil
 			for name := range strings.SplitSeq(s, ",") {
@@ -37,7 +37,7 @@ var roleOptions = []option{
 			"written)", func(c *Config) *string { return &c.Roles.Account }, notEmpty),
 	rarely(text("archive-queue", "", "name", "Queue of the archive role",
 		func(c *Config) *string { return &c.Roles.ArchiveQueue }, notEmpty)),
-	text("archive-from", "", "table", "Table that the archive role takes entities from",
+	text("archive-from", "", "table", "Table from which the archive role moves entities",
 		func(c *Config) *string { return &c.Roles.ArchiveFrom }, notEmpty),
 	text("archive-to", "", "kind:name", "Target of the archive role: table:NAME, container:NAME or folder:PATH",
 		func(c *Config) *string { return &c.Roles.ArchiveTo }, archiveTarget),
@@ -48,7 +48,7 @@ var roleOptions = []option{
 	rarely(text("large-entity-schedule", "", "ncrontab", "When the large-entity role sweeps, in UTC",
 		func(c *Config) *string { return &c.Roles.LargeEntitySchedule }, notEmpty)),
 	rarely(duration("large-entity-age",
-		"Minimum age of the blobs that the large-entity role deletes; longer than any write takes",
+		"Minimum age of the blobs that the large-entity role deletes; it must exceed the duration of any write",
 		func(c *Config) *time.Duration { return &c.Roles.LargeEntityAge })),
 	rarely(text("log-storage-queue", "", "name", "Queue of the log-storage role",
 		func(c *Config) *string { return &c.Roles.LogQueue }, notEmpty)),
@@ -64,7 +64,7 @@ var roleOptions = []option{
 	text("search-index-table", "", "table", "Table that the search-index role indexes",
 		func(c *Config) *string { return &c.Roles.SearchTable }, notEmpty),
 	text("search-index-fields", "", "name:type,...",
-		"Properties that the search-index role indexes; types: text, keyword, number, date. The role needs it",
+		"Properties that the search-index role indexes; types: text, keyword, number, date. The role requires it",
 		func(c *Config) *string { return &c.Roles.SearchFields }, notEmpty),
 	text("search-index-folder", "", "path",
 		"Folder of the index of the search-index role, for one process (default: search-index/ACCOUNT/TABLE in the data "+
@@ -77,7 +77,7 @@ var roleOptions = []option{
 		func(c *Config) *string { return &c.Roles.IndexFrom }, notEmpty),
 	text("table-index-to", "", "table", "Table that the table-index role writes; it must have no other writer",
 		func(c *Config) *string { return &c.Roles.IndexTo }, notEmpty),
-	text("table-index-by", "", "property", "Property by which the table-index role makes its table. The role needs it",
+	text("table-index-by", "", "property", "Property by which the table-index role indexes. The role requires it",
 		func(c *Config) *string { return &c.Roles.IndexBy }, notEmpty),
 	text("table-index-kind", "", strings.Join(IndexKinds, "|"),
 		"What the table-index role writes: copies of entities under the property's value, lists of their keys, or counts "+

@@ -1,12 +1,12 @@
 // Package dashboard is the web interface of a running server: storage, queues with their hidden messages, tables with
 // the cost of a query, workers, a live log of requests, and the controls of a development server.
 //
-// Pages are rendered on the server with html/template; one script and one style sheet are embedded. There is nothing to
-// build and nothing to fetch. A page works without the script, but for what is live.
+// Pages are rendered on the server with html/template; one script and one style sheet are embedded. The dashboard needs
+// no build step and loads nothing from other servers. Without the script, pages work but do not refresh themselves.
 //
 // The handlers reach the services as a client does, through the Azure SDKs over the in-process transport, with the mark
-// of [wire.WithSystem] in place of a credential. So the dashboard shows what a client sees, and has no access to the
-// state that a client does not have.
+// of [wire.WithSystem] in place of a credential. So the dashboard shows what a client sees, and can reach the state
+// only as a client can.
 //
 // Package frame has what all pages share; blobpages, queuepages, tablepages, workflowpages and functionpages are kinds
 // of pages over it, with their templates. This package puts them together, and has the pages that are about the server

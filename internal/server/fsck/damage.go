@@ -234,7 +234,7 @@ func (c *check) noDatabase(path string) error {
 	if c.ofNode() {
 		return c.leaveToNodes(name)
 	}
-	c.repaired("%s: what is left of it is in %s; a start makes a new one", name, c.aside())
+	c.repaired("%s: its remains are in %s; the next start makes a new one", name, c.aside())
 	return c.setAside(name)
 }
 
@@ -302,7 +302,8 @@ func (c *check) unlessReported(where string, damaged bool) func(error) {
 	return func(err error) {
 		if damaged && (errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrFormat)) {
 			if !said {
-				c.found(Warning, where, "the damage ended the check: what is intact in the file, and what that refers to, "+
+				c.found(Warning, where, "the damage ended the check: the intact data of the file, and the data to "+
+					"which it refers, "+
 					"was not checked, and is not counted")
 			}
 			said = true
@@ -332,7 +333,7 @@ func (c *check) extents() error {
 	}
 	if n > 0 {
 		c.lost("%s: content in %d damaged extents; the blobs with content there are listed", c.of.Name("extents"), n)
-		c.repaired("%d extents: kept what is intact; copies of the damaged files are in %s", n,
+		c.repaired("%d extents: kept the intact data; copies of the damaged files are in %s", n,
 			filepath.Join(c.aside(), "extents"))
 	}
 	return err

@@ -505,7 +505,7 @@ func (c *check) noQueueFile() error {
 	}
 	name := c.of.Name("queues.db")
 	c.found(Warning, name, "is missing or empty")
-	c.repaired("%s: what is left of it is in %s", name, c.aside())
+	c.repaired("%s: its remains are in %s", name, c.aside())
 	return c.setAside(name)
 }
 
@@ -531,7 +531,7 @@ func (c *check) withoutLog() error {
 	default:
 		c.lost("%s: changes that only their log had", c.logName())
 	}
-	c.repaired("%s: what is left of their log is in %s; a start makes a new one", c.logName(), c.aside())
+	c.repaired("%s: the remains of their log are in %s; the next start makes a new one", c.logName(), c.aside())
 	return c.setAside(c.logName())
 }
 

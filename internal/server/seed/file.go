@@ -184,6 +184,7 @@ func Load(path, fallback string) (*Seed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seed %s: %w", path, err)
 	}
+	// Missing files are found now: a server that finds them while it applies the seed has applied a part of it.
 	dir := filepath.Dir(path)
 	for _, c := range s.accounts {
 		for _, b := range c.Containers {

@@ -170,6 +170,7 @@ func Describe(path string, fn func(name func(bucket store.Bucket, key []byte) st
 		}
 		fn(func(bucket store.Bucket, key []byte) string {
 			number := func(at int) uint64 { return binary.BigEndian.Uint64(key[at:]) }
+			// The file is damaged, so each length is compared before the numbers in a key are read.
 			switch account, name, ok := splitQueueKey(key); {
 			case bucket == bucketQueues && ok:
 				return fmt.Sprintf("queue %s/%s", account, name)

@@ -16,6 +16,7 @@ func Describe(path string, fn func(name func(bucket store.Bucket, key []byte) st
 	}
 	defer db.Close()
 	return db.View(func(tx *store.Tx) error {
+		// Damaged records are skipped: their tables are then named by their number.
 		tables := map[uint64]string{}
 		cur := tx.Cursor(bucketTables)
 		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {

@@ -138,6 +138,8 @@ func (s *salvage) root(id uint64, depth int) {
 		s.lost(notA(p, id))
 		ok = false
 	}
+	// Lost without a bucket means that every bucket may have lost pairs: the page that names them cannot be read. The
+	// bound of the depth ends a circle of damaged pages.
 	if !ok || depth > maxDepth {
 		s.pages = append(s.pages, Lost{})
 		return
@@ -162,6 +164,7 @@ func (s *salvage) root(id uint64, depth int) {
 			s.pages = append(s.pages, Lost{})
 			continue
 		}
+		// A small bucket has no page of its own: its only leaf follows its header in the value.
 		if root := Page(value).u64(0); root != 0 {
 			s.tree(string(name), root, nil, nil, 0)
 		} else if inline := Page(value[16:]); len(inline) >= headerSize {

@@ -93,7 +93,7 @@ func (s *Store) checkReferences(open []*extent, examined []examination) error {
 
 func damagedExtent(path string, at span, refs int) error {
 	return fmt.Errorf("%w: %s: %d bytes at offset %d are damaged, and content refers to %d damaged places; "+
-		"run lazuli fsck to see what is affected, and lazuli fsck --repair to keep all that is intact",
+		"run lazuli fsck to list the affected data, and lazuli fsck --repair to keep all intact data",
 		ErrCorrupt, filepath.Base(path), at.length, at.offset, max(refs, 1))
 }
 

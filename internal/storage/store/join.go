@@ -40,7 +40,8 @@ func join(path string, o Options) error {
 	if f.logID != "" {
 		held, err := o.Log.Holds(ctx, f.from)
 		if errors.Is(err, replog.ErrDiverged) && !o.Private { // the log has lost what this file has
-			o.Log.Logger().Error("the state of this node is not that of the cluster; joining from a snapshot", "err", err)
+			o.Log.Logger().Error("the state of this node differs from the cluster's; joining from a "+
+				"snapshot", "err", err)
 			held, err = false, SetAside(path, "diverged")
 		}
 		if err != nil || held {

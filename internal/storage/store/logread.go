@@ -187,4 +187,4 @@ func checkNewer(path string, newest uint64) error {
 }
 
 // nextStep tells an operator what to do with a file that cannot be opened.
-const nextStep = "run lazuli fsck to see what is affected, and lazuli fsck --repair to keep all that is intact"
+const nextStep = "run lazuli fsck to list the affected data, and lazuli fsck --repair to keep all intact data"

@@ -79,7 +79,7 @@ func TestTreeActions(t *testing.T) {
 	}
 	b.visit(account + "paths/lake")
 	b.do(chromedp.Click("input[name=chosen]"))
-	b.button("main", "Delete the chosen (1)")
+	b.button("main", "Delete the selected (1)")
 	b.confirm()
 	b.sees("The directory is empty.")
 	b.mu.Lock()

@@ -43,6 +43,7 @@ func (r *Record) UnmarshalJSON(text []byte) error {
 	if members == nil {
 		return fmt.Errorf("a log record is an object, not %s", text)
 	}
+	// Each member that is understood is deleted from the map. The rest is kept in Attrs, so that no line loses data.
 	*r = Record{}
 	for name, into := range map[string]any{"service": &r.Service, "message": &r.Message, "id": &r.ID} {
 		if name, value := member(members, name); value != nil {

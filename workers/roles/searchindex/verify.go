@@ -70,6 +70,7 @@ func (g *generation) documents(ctx context.Context, visit func(id string) error)
 	if g == nil {
 		return nil
 	}
+	// One reader sees one state of the index, so a document that is replaced meanwhile is visited once.
 	advanced, err := g.index.Advanced()
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func (g *generation) documents(ctx context.Context, visit func(id string) error)
 			err = visit(id)
 		}
 		if err == nil {
-			err = ctx.Err()
+			err = ctx.Err() // bleve's reader takes no context
 		}
 		if err != nil {
 			return err

@@ -55,6 +55,7 @@ func (m *Meter) At(done, total int64) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// Short work shows nothing, and At is called for each item: a line for each would take longer than the items.
 	now := m.now()
 	if now.Sub(m.began) < meterAfter || now.Sub(m.last) < meterEvery {
 		return

@@ -91,6 +91,8 @@ func Build(ctx context.Context, dir string, noBuild bool, out io.Writer) (string
 	if !IsProject(dir) {
 		return dir, nil
 	}
+	// func start recognises an output by its worker.config.json. Without the checks here a build that gives none would
+	// end with an error about a missing worker.
 	list, output := projects(dir), filepath.Join(dir, filepath.FromSlash(buildFolder))
 	if noBuild {
 		if !isFile(output, "worker.config.json") {

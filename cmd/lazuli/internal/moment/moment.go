@@ -77,7 +77,7 @@ func mustExist(ctx context.Context, place backup.Place) error {
 
 // newRelease makes `lazuli backup log release`.
 func newRelease(opener Opener, placeHelp string) *cobra.Command {
-	cmd := &cobra.Command{Use: "release PLACE", Short: "Take an archive from the server to which it belongs",
+	cmd := &cobra.Command{Use: "release PLACE", Short: "Release an archive from the server to which it belongs",
 		Args: cobra.ExactArgs(1),
 		Long: `Take the archive in PLACE from the server to which it belongs, so that the next server that starts
 with --archive PLACE gets it: after its machine was lost and its data was restored into another

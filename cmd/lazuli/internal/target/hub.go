@@ -50,6 +50,7 @@ func HubsOf(ctx context.Context, s *workers.Storage) (hubs []Hub, err error) {
 	if s.Blobs == nil || s.Tables == nil || s.Queues == nil {
 		return nil, console.Usagef("the connection string needs a blob, a queue and a table endpoint")
 	}
+	// A program may have tables of either name. Only a name with both tables, whose reader finds a hub, is a task hub.
 	histories := map[string]bool{}
 	var names []string
 	for pages := s.Tables.NewListTablesPager(nil); pages.More(); {
@@ -71,7 +72,7 @@ func HubsOf(ctx context.Context, s *workers.Storage) (hubs []Hub, err error) {
 		}
 		r, err := taskhub.NewReader(ctx, taskhub.Options{Storage: s, Hub: name})
 		if errors.Is(err, record.ErrHubNotFound) {
-			continue
+			continue // deleted meanwhile, or tables of a program
 		}
 		if err != nil {
 			return nil, err

@@ -1,5 +1,5 @@
-// Package maintain does the background work of the Blob service's state. All of it continues after a restart, since
-// what is left to do is in the database:
+// Package maintain does the background work of the Blob service's state. All of it continues after a restart, since the
+// database records the remaining work:
 //
 //   - garbage: the contents of deleted containers and directories, and contents and block sets without a reference, are
 //     removed in batches (garbage.go);

@@ -110,11 +110,11 @@ func (c *checker) trashed(k, v []byte) error {
 		return err
 	}
 	if c.trash[rec.Inode] {
-		return errors.New("what was deleted has two deletions")
+		return errors.New("a deleted item has two deletions")
 	}
 	c.trash[rec.Inode] = true
 	if c.tx.Get(record.BlobsBucket, record.BlobKey(rec.Inode.Item(), record.BaseSlot)) == nil {
-		return errors.New("what was deleted does not exist")
+		return errors.New("a deleted item does not exist")
 	}
 	return nil
 }

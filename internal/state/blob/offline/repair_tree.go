@@ -370,7 +370,7 @@ func (t *treeRepair) check(k string, e record.Entry) {
 	// The removal of what was deleted has begun. With its entry it would be in use while it is removed.
 	case t.isGarbage(record.GarbageNode, uint64(e.Inode)):
 		t.dropEntry(k)
-		t.tell(false, parent, "the entry %q of what was deleted", name)
+		t.tell(false, parent, "the entry %q of a deleted item", name)
 	// By its record the directory of the entry is a file, which has no entries. What the entry leads to may have another
 	// place.
 	case dir == nil:

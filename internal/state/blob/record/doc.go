@@ -6,11 +6,11 @@
 // keys.go has the drawing of the database's keys, codec.go the form of a record: a version and tagged fields. The keys
 // of a blob's records begin with its [Item], which item.go explains. A [Blob] is a committed blob, a snapshot or a
 // version; its content is a [PieceList]. A [Container] has a [Generation], a directory or file of a tree an [Inode]. A
-// [Pending] sums up uncommitted blocks, a [Trash] is what was deleted in a tree, a [CopyJob] is a copy under way, and
-// an [Event] is what the change feed and the event log tell of a change.
+// [Pending] sums up uncommitted blocks, a [Trash] is a deleted item of a tree, a [CopyJob] is a copy under way, and an
+// [Event] is what the change feed and the event log tell of a change.
 //
 // # What it is not
 //
 // It knows no clock, no policy of an account, and no transaction but the one that it is given. Functions that take a
-// *store.Tx read or write single records in it; what has to change together is decided above, in package state.
+// *store.Tx read or write single records in it; package state, above it, decides which records change together.
 package record

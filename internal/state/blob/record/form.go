@@ -96,6 +96,7 @@ func (f *form) decode(d decoder, h *head, b *Blob) (ok bool) {
 	if f.number == 0 || h.kind != f.blob.Kind || h.length < 0 {
 		return false
 	}
+	// Nothing is written to b before all of the record has matched: the caller tries the next form with the same b.
 	md5 := ""
 	if f.md5 > 0 {
 		if d.s, ok = strings.CutPrefix(d.s, f.first); !ok || len(d.s) < f.md5 {

@@ -4,10 +4,10 @@
 // A path is resolved to its [Place] once, in the transaction that uses it ([Find]); a [Link] gives a path that does not
 // exist an item, with the directories above it; a [Walk] visits the entries below a directory in the order of listings.
 // So a rename moves one entry ([Place.Move]), whatever is below it, and the deletion of a directory removes one entry:
-// what is below becomes garbage ([Discard]), which package maintain collects.
+// everything below it becomes garbage ([Discard]), which package maintain collects.
 //
 // The functions work within the transaction of their caller and on the records of package record. They know neither
-// preconditions nor leases, versions and events: those are of the operations, in package blob.
+// preconditions nor leases, versions and events: the operations in package blob do.
 //
 // Start with place.go.
 package tree

@@ -472,6 +472,7 @@ func AppendQuoted[S string | []byte](dst []byte, s S) []byte {
 
 // appendEscaped writes UTF-8 text as Azure writes JSON: ASCII only, everything else as \uXXXX.
 func appendEscaped[S string | []byte](dst []byte, s S) []byte {
+	// s[start:i] needs no escapes and is not written yet: plain text is copied in runs, not by bytes.
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -497,7 +498,7 @@ func appendEscaped[S string | []byte](dst []byte, s S) []byte {
 		default:
 			var r rune
 			r, size = utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-			if r > 0xFFFF {
+			if r > 0xFFFF { // JSON has UTF-16 code units: a surrogate pair
 				r -= 0x10000
 				dst = appendUnit(dst, 0xD800+r>>10)
 				r = 0xDC00 + r&0x3FF

@@ -188,6 +188,7 @@ func constant(v entity.Value) string {
 	case entity.Int32:
 		return formatInt(v.Num)
 	}
+	// $filter has other names for infinities than JSON; a client that sends the text back must get the same filter.
 	switch s := string(entity.AppendDouble(nil, v.Float())); s {
 	case "Infinity":
 		return "INF"
