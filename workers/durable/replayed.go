@@ -82,6 +82,8 @@ func eventForReplay(e *record.Event, requests map[string]int32) replay.Event {
 	case e.GetExecutionTerminated() != nil:
 		r.Kind, r.Data = replay.Terminated, protocol.TextOf(e.GetExecutionTerminated().Input)
 	default:
+		// Events of other kinds have no effect on a replay. They stay in the list as empty ones, because places in both
+		// histories must be the same.
 		if x := event.ExtraOf(e); x != nil {
 			entityEventForReplay(&r, x, requests)
 		}

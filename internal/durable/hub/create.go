@@ -88,7 +88,8 @@ func (b *Backend) create(ctx context.Context, e *record.Event, decide func(*reco
 	m.Delay = startHidden
 	if t := x.ScheduledStartTimestamp; t != nil {
 		if due := t.AsTime(); due.After(b.clock.Now()) {
-			m.Due, m.Delay = &due, max(due.Sub(b.clock.Now()), startHidden)
+			m.Due = &due
+			m.Delay = max(due.Sub(b.clock.Now()), startHidden)
 		}
 	}
 	asked := b.clock.Now()
@@ -99,6 +100,8 @@ func (b *Backend) create(ctx context.Context, e *record.Event, decide func(*reco
 	if err := fault.Point(pointStartSent); err != nil {
 		return err
 	}
+	// Each round starts the instance on the condition that its row is as the last look found it: absent, or with the
+	// ETag of the row that may be replaced. So of two starts at the same time one wins, and the other decides again.
 	for {
 		_, err = b.instances.Start(ctx, instance, e, m.Blob, etag)
 		if !errors.Is(err, record.ErrExists) {

@@ -27,8 +27,11 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 		return nil
 	}
 	now := b.clock.Now()
+	// Each action goes either to rest, which the engine applies, or as an event to the history, which the outbox sends
+	// from there. Of an action in rest, tags and traces are kept here: the engine would lose them.
 	var events []*record.Event
-	tags, traces := map[int32]map[string]string{}, map[int32][]byte{}
+	tags := map[int32]map[string]string{}
+	traces := map[int32][]byte{}
 	rest := r.Response.Actions[:0:0]
 	continues := false
 	for i, a := range r.Response.Actions {
@@ -55,10 +58,12 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 			rest = append(rest, a)
 			continues = continues ||
 				a.GetCompleteOrchestration().GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW
-			if x := a.GetScheduleTask(); x != nil {
-				tags[a.Id], traces[a.Id] = event.TagsOf(x.ProtoReflect(), event.ActionTags), event.TraceOf(x.ProtoReflect())
-			} else if x := a.GetCreateSubOrchestration(); x != nil {
-				tags[a.Id], traces[a.Id] = event.TagsOf(x.ProtoReflect(), event.ChildTags), event.TraceOf(x.ProtoReflect())
+			if task := a.GetScheduleTask(); task != nil {
+				tags[a.Id] = event.TagsOf(task.ProtoReflect(), event.ActionTags)
+				traces[a.Id] = event.TraceOf(task.ProtoReflect())
+			} else if child := a.GetCreateSubOrchestration(); child != nil {
+				tags[a.Id] = event.TagsOf(child.ProtoReflect(), event.ChildTags)
+				traces[a.Id] = event.TraceOf(child.ProtoReflect())
 			}
 			continue
 		}
@@ -73,14 +78,20 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	}
 	r.Response.Actions = rest
 	if !continues {
-		w.effects.events, w.effects.tasks, w.effects.traces = events, tags, traces
+		w.effects.events = events
+		w.effects.tasks = tags
+		w.effects.traces = traces
 		return nil
 	}
-	for _, a := range rest { // The engine forgets what is sent with the end of an execution.
+	// When a workflow continues as new, the engine drops the events that it sends with the end of the execution. So
+	// they are carried into the history of the next one.
+	for _, a := range rest {
 		if x := a.GetSendEvent(); x != nil {
 			e := event.New("eventSent", a.Id, now)
-			s := e.GetEventSent()
-			s.InstanceId, s.Name, s.Input = x.Instance.GetInstanceId(), x.Name, x.Data
+			sent := e.GetEventSent()
+			sent.InstanceId = x.Instance.GetInstanceId()
+			sent.Name = x.Name
+			sent.Input = x.Data
 			events = append(events, e)
 		}
 	}
@@ -89,7 +100,9 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	for _, e := range events {
 		w.effects.before = append(w.effects.before, event.Carry(e))
 	}
-	w.effects.events, w.effects.tasks, w.effects.traces = nil, nil, nil
+	w.effects.events = nil
+	w.effects.tasks = nil
+	w.effects.traces = nil
 	return nil
 }
 

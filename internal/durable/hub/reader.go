@@ -279,6 +279,7 @@ func (r *Reader) event(ctx context.Context, row *foreignRow) (*record.Event, err
 	case "ContinueAsNew":
 		x.EventType = &protocol.HistoryEvent_ContinueAsNew{ContinueAsNew: &protocol.ContinueAsNewEvent{Input: result}}
 	default:
+		// A later release of the other engine may have more kinds, and one of them must not hide the whole history.
 		if data == nil {
 			data = wrapperspb.String(row.EventType)
 		}

@@ -40,7 +40,9 @@ func Outbox(instance string, h *History, from int, now time.Time) ([]Outgoing, e
 		list = append(list, Outgoing{Message: m})
 		return m
 	}
-	place := h.Order.Plus(-ToEntities(h.Events[from:])) // of the message to an entity before
+	// h.Order is the place of the last message to an entity. Counted back, it is the place before the first one of
+	// these events, so that a derivation after a crash gives each message the same place.
+	place := h.Order.Plus(-ToEntities(h.Events[from:]))
 	for i, e := range h.Events[from:] {
 		row := from + i
 		if sent := event.CarriedBy(e); sent != nil {
@@ -57,36 +59,43 @@ func Outbox(instance string, h *History, from int, now time.Time) ([]Outgoing, e
 			list[len(list)-1].WorkItem = true
 		} else if x := e.GetTimerCreated(); x != nil && unfinished {
 			fired := event.New("timerFired", -1, at)
-			fired.GetTimerFired().TimerId, fired.GetTimerFired().FireAt = e.EventId, x.FireAt
+			fired.GetTimerFired().TimerId = e.EventId
+			fired.GetTimerFired().FireAt = x.FireAt
 			due := x.FireAt.AsTime()
 			m := send(instance, h.ExecutionID, "", fired)
-			m.Due, m.Scheduled = &due, row+1
+			m.Due = &due
+			m.Scheduled = row + 1
 			list[len(list)-1].Delay = due.Sub(now)
 		} else if x := e.GetSubOrchestrationInstanceCreated(); x != nil && unfinished {
 			child := event.New("executionStarted", -1, at)
 			s := child.GetExecutionStarted()
 			event.SetTags(s.ProtoReflect(), event.StartedTags, event.TagsOf(x.ProtoReflect(), event.CreatedTags))
-			s.Name, s.Version, s.Input, s.ParentTraceContext = x.Name, x.Version, x.Input, x.ParentTraceContext
+			s.Name = x.Name
+			s.Version = x.Version
+			s.Input = x.Input
+			s.ParentTraceContext = x.ParentTraceContext
 			// It depends on the row alone: tryStartChild recognises by it a child that was started before a crash.
 			execution := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%s/%d", instance, h.ExecutionID, row)).String()
 			event.Ensure(s, "orchestrationInstance")
-			s.OrchestrationInstance.InstanceId, s.OrchestrationInstance.ExecutionId = x.InstanceId,
-				wrapperspb.String(execution)
+			s.OrchestrationInstance.InstanceId = x.InstanceId
+			s.OrchestrationInstance.ExecutionId = wrapperspb.String(execution)
 			event.Ensure(s, "parentInstance")
-			s.ParentInstance.TaskScheduledId, s.ParentInstance.Name = e.EventId,
-				wrapperspb.String(start.GetExecutionStarted().GetName())
+			s.ParentInstance.TaskScheduledId = e.EventId
+			s.ParentInstance.Name = wrapperspb.String(start.GetExecutionStarted().GetName())
 			event.Ensure(s.ParentInstance, "orchestrationInstance")
-			p := s.ParentInstance.OrchestrationInstance
-			p.InstanceId, p.ExecutionId = instance, wrapperspb.String(parentOf(h.ExecutionID, row+1))
+			parent := s.ParentInstance.OrchestrationInstance
+			parent.InstanceId = instance
+			parent.ExecutionId = wrapperspb.String(parentOf(h.ExecutionID, row+1))
 			send(x.InstanceId, "", execution, child).Parent = true
 			if h.Rewound {
 				list[len(list)-1].Rewind = &h.RewindReason
 			}
-		} else if h.Rewound { // The rest was sent before.
+		} else if h.Rewound { // A rewound history repeats tasks alone: its messages and results were sent before.
 			continue
 		} else if x := e.GetEventSent(); x != nil {
 			raised := event.New("eventRaised", -1, at)
-			raised.GetEventRaised().Name, raised.GetEventRaised().Input = x.Name, x.Input
+			raised.GetEventRaised().Name = x.Name
+			raised.GetEventRaised().Input = x.Input
 			send(x.InstanceId, "", fmt.Sprintf("%s/%s/%d", instance, h.ExecutionID, row), raised)
 		} else if x := event.ExtraOf(e); x != nil {
 			entity, to := toEntity(x, instance, h.ExecutionID)
@@ -124,7 +133,7 @@ func Outbox(instance string, h *History, from int, now time.Time) ([]Outgoing, e
 		send(t.Instance, "", fmt.Sprintf("%s/%s/%d/end/%d", instance, h.ExecutionID, h.Checkpoint, i), e)
 	}
 	if h.Wake {
-		// It has no effect.
+		// The event has no effect. Its message makes the owner load the instance, and take another turn.
 		send(instance, "", fmt.Sprintf("%s/%s/%d/wake", instance, h.ExecutionID, h.Checkpoint),
 			event.New("orchestratorCompleted", -1, now))
 	}

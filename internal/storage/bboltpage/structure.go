@@ -200,6 +200,8 @@ func (c *structure) tree(root uint64, leaf func(id uint64, p Page) error) error 
 		id    uint64
 		bound []byte // the key of the branch element that points to the page
 	}
+	// nodes are the pages of level at, and the leaves after the loop. Each level is claimed before the next one is
+	// read: a page to which two branches lead is found at its second claim, so that a circle of damaged pages ends.
 	nodes := []node{{root, nil}}
 	for at := range depth {
 		var next []node

@@ -195,9 +195,14 @@ func (t *Tier) claim(ctx context.Context) error {
 	default:
 		return fmt.Errorf("%w (%s)", ErrOwned, t.ownerName(found))
 	}
-	s.Place, s.Folder, s.Key = t.o.Objects.String(), t.folder(), checkOf(t.o.Key, t.folder())
-	// The note comes first: an object without it would be taken for that of a copy.
-	s.Generation, s.Nonce, s.Taken = found+1, rand.Text(), false
+	s.Place = t.o.Objects.String()
+	s.Folder = t.folder()
+	s.Key = checkOf(t.o.Key, t.folder())
+	// The note comes first: after a kill between the two, the next start would take an object without a note for the
+	// object of a copy of this folder, and would refuse to start.
+	s.Generation = found + 1
+	s.Nonce = rand.Text()
+	s.Taken = false
 	if err := errors.Join(t.saveState(), fault.Point(pointClaiming)); err != nil {
 		return err
 	}
@@ -211,7 +216,8 @@ func (t *Tier) claim(ctx context.Context) error {
 	if err = errors.Join(err, fault.Point(pointClaimed)); err != nil {
 		return err
 	}
-	s.Taken, t.claimed = true, true
+	s.Taken = true
+	t.claimed = true
 	return t.saveState()
 }
 

@@ -449,7 +449,7 @@ func (t *Tier) Check(ctx context.Context, deep bool, report func(id uint64, prob
 	if err != nil {
 		return 0, fmt.Errorf("tier: list %s: %w", t.o.Objects, err)
 	}
-	// What is left of the objects once those of all extents were taken away is not needed.
+	// Objects are counted down by the extents that need them: the rest is not needed.
 	unneeded = len(there)
 	if t.shared != nil {
 		// Other nodes have objects of extents that this folder does not have yet.
