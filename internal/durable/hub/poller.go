@@ -21,8 +21,8 @@ type poller struct {
 }
 
 // poll receives up to n messages and calls handle with them, if there are any; those that cannot be read are set aside.
-// It waits for messages, and returns early when ctx is done. Its pauses are of real time: a test's clock might not end
-// them.
+// It waits for messages, and returns early when ctx is done. Its pauses use the system's clock, because a test may
+// not advance its own clock during them.
 func (p *poller) poll(ctx context.Context, n int, handle func(list []*inflight.Received)) (found bool) {
 	asked := time.Now()
 	most := record.WaitMost

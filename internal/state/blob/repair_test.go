@@ -202,12 +202,12 @@ func TestRepairTree(t *testing.T) {
 	}{
 		{"an entry of a file", func(t *testing.T, tx *store.Tx) { tx.Delete(record.NamesBucket, name(t, tx, "d", "f")) },
 			false,
-			nil, nil, "a/box/d/f: its entry was made again", false},
+			nil, nil, "a/box/d/f: its entry was restored", false},
 		{"an entry, when it is not known what was deleted",
 			func(t *testing.T, tx *store.Tx) { tx.Delete(record.NamesBucket, name(t, tx, "d", "f")) }, true,
 			[]string{"d/f"}, []string{"lost+found/", "lost+found/#-f"}, "lost+found/#-f: was moved here", false},
 		{"an entry of a directory", func(t *testing.T, tx *store.Tx) { tx.Delete(record.NamesBucket, name(t, tx, "", "d")) },
-			false, nil, nil, "a/box/d: its entry was made again", false},
+			false, nil, nil, "a/box/d: its entry was restored", false},
 		{"an entry whose name is in use again", func(t *testing.T, tx *store.Tx) {
 			other := of(t, tx, "top")
 			tx.Put(record.NamesBucket, name(t, tx, "d", "f"), record.Entry{Inode: other, Kind: record.EntryFile}.Encode())
@@ -253,7 +253,7 @@ func TestRepairTree(t *testing.T) {
 			[]string{"d/e/", "d/e/g"}, nil, `the entry "e" of what was deleted`, false},
 		{"an entry of uncommitted blocks",
 			func(t *testing.T, tx *store.Tx) { tx.Delete(record.NamesBucket, name(t, tx, "", "growing")) }, false, nil, nil,
-			"a/box/growing: its entry was made again", false},
+			"a/box/growing: its entry was restored", false},
 		{"a deletion that is also in its place", func(t *testing.T, tx *store.Tx) {
 			n := of(t, tx, "d/f")
 			rec := record.Trash{Inode: n, Kind: record.EntryFile, Deleted: 1, Days: 7}

@@ -118,7 +118,7 @@ func (e *extent) recover(x examination) error {
 			return err
 		}
 		if l := e.s.opts.Logger; l != nil {
-			l.Warn("an extent ended in content that nothing had acknowledged, as a crash leaves it: it was cut off", "file",
+			l.Warn("an extent ended in unacknowledged content after a crash: it was truncated", "file",
 				open, "bytes", size-x.end)
 		}
 	}

@@ -60,7 +60,7 @@ func (db *DB) replay(f format) (err error) {
 			// A warning only if all other checks pass; otherwise the error says what is wrong.
 			defer func() {
 				if err == nil {
-					db.logger.Warn("a log ended in an incomplete record, which nothing had acknowledged: it was cut off", "file",
+					db.logger.Warn("a log ended in an unacknowledged record after a crash: it was truncated", "file",
 						logPath(db.path, gen), "bytes", torn)
 				}
 			}()

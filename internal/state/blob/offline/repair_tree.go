@@ -483,7 +483,7 @@ func (t *treeRepair) settle(n record.Inode, node *foundNode) {
 	}
 	t.putEntry(node.parent, node.name, n, node.kind())
 	node.placed = true
-	t.tell(false, n, "its entry was made again")
+	t.tell(false, n, "its entry was restored")
 }
 
 // usable reports whether a node can have the place that its record has. The record is believed before an entry
