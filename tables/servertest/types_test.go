@@ -193,7 +193,7 @@ func TestTypesThatCannotBeStored(t *testing.T) {
 		A string `table:"Name"`
 		B string `table:"Name"`
 	}](service, "People")
-	says(t, err, "field B: the property Name is also that of the field A")
+	says(t, err, "field B: the property Name is already the property of the field A")
 	_, err = tables.New[struct {
 		key
 		A string `table:"first name"`
