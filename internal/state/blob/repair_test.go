@@ -250,7 +250,7 @@ func TestRepairTree(t *testing.T) {
 			[]string{"lost+found/", "lost+found/#-d/", "lost+found/#-d/f", "lost+found/#-d/e/", "lost+found/#-d/e/g"},
 			"was moved here: its path is not known", false},
 		{"an entry of what is to be removed", func(t *testing.T, tx *store.Tx) { tree.Discard(tx, of(t, tx, "d/e")) }, false,
-			[]string{"d/e/", "d/e/g"}, nil, `the entry "e" of what was deleted`, false},
+			[]string{"d/e/", "d/e/g"}, nil, `the entry "e" of a deleted item`, false},
 		{"an entry of uncommitted blocks",
 			func(t *testing.T, tx *store.Tx) { tx.Delete(record.NamesBucket, name(t, tx, "", "growing")) }, false, nil, nil,
 			"a/box/growing: its entry was restored", false},
