@@ -87,7 +87,8 @@ func TestRolesSection(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for text, want := range map[string]string{
-		"archive-from: A\n":                         `1: archive-from belongs in the section of its role: roles: {archive: {from: ...}}`,
+		"archive-from: A\n": "1: archive-from belongs in the section of its role: " +
+			"roles: {archive: {from: ...}}",
 		"roles:\n  archive:\n    form: A\n":         `3: unknown option "form"`,
 		"roles:\n  archives:\n    from: A\n":        `2: unknown key "archives" in roles: want enabled, account, archive,`,
 		"roles:\n  archive: A\n":                    `2: want the options of the role archive`,
