@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"go.etcd.io/bbolt"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -188,7 +189,7 @@ func TestDamage(t *testing.T) {
 		{"an entity is spoilt", inStore("tables.db", tablesBuckets, "entities", spoil), "tables.db", "", Error},
 		{"an entity has a strange key", inStore("tables.db", tablesBuckets, "entities", stray), "tables.db", "", Error},
 		{"blobs.db is gone", remove("blobs.db"), "blobs.db", "missing", Error},
-		{"blobs.db has a hole", flip("blobs.db", 8192, 8192), "blobs.db", "", Error},
+		{"blobs.db has a hole", flipRoot("blobs.db"), "blobs.db", "", Error},
 		{"an extent is gone", remove(extent), "blobs.db", "missing", Error},
 		{"an extent has a wrong bit", flip(extent, 2000, 1), "blobs.db", "", Error},
 		{"a finished extent has a tail", appendTo(extent, "tail"), "extents", "4 bytes are not intact", Warning},
@@ -262,6 +263,27 @@ func flip(name string, offset, n int) func(string) error {
 			p[offset+i] ^= 0xff
 		}
 		return os.WriteFile(filepath.Join(dir, name), p, 0o600)
+	}
+}
+
+// flipRoot changes all of the page that a database begins with. A page of a fixed number may be free, and then holds
+// nothing.
+func flipRoot(name string) func(string) error {
+	return func(dir string) error {
+		db, err := bbolt.Open(filepath.Join(dir, name), 0o600, &bbolt.Options{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		var page int
+		err = db.View(func(tx *bbolt.Tx) error {
+			page = int(tx.Cursor().Bucket().Root())
+			return nil
+		})
+		size := db.Info().PageSize
+		if err := errors.Join(err, db.Close()); err != nil {
+			return err
+		}
+		return flip(name, page*size, size)(dir)
 	}
 }
 
