@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -33,9 +34,17 @@ type Durable struct {
 	// Of the server that is open. A reset replaces it while the dashboard asks it.
 	server    atomic.Pointer[sidecar.Server]
 	Address   string
-	served    chan error
+	listener  *keptListener
+	served    chan error // nil while no server is open
 	collector prometheus.Collector
 }
+
+// keptListener keeps its address while one server has ended and the next one has not begun. Without it, another program
+// could get the port during a reset, and the endpoint would not come back.
+type keptListener struct{ *net.TCPListener }
+
+// Close ends the calls of Accept. gRPC calls it when a server stops.
+func (l *keptListener) Close() error { return l.SetDeadline(time.Now()) }
 
 // startDurable serves workflows that are kept in an account of the stack, which is reached without a network.
 func startDurable(s *server.Server, c *config.Config, sec *Security, metrics prometheus.Registerer, clock workers.Clock,
@@ -85,22 +94,29 @@ func (d *Durable) open(address string) error {
 	if err != nil {
 		return console.Usage(err)
 	}
-	l, err := server.Listen(address)
-	if err != nil {
+	if d.listener == nil {
+		l, err := server.Listen(address)
+		if err != nil {
+			return fmt.Errorf("durable-listen: %w", err)
+		}
+		d.listener = &keptListener{l.(*net.TCPListener)}
+	} else if err := d.listener.SetDeadline(time.Time{}); err != nil { // its Close has set one
 		return fmt.Errorf("durable-listen: %w", err)
 	}
-	d.Address, d.served, d.collector = l.Addr().String(), make(chan error, 1), server.Collector()
+	l := d.listener
+	served := make(chan error, 1)
+	d.Address, d.served, d.collector = l.Addr().String(), served, server.Collector()
 	d.server.Store(server)
 	if d.metrics != nil {
 		d.metrics.MustRegister(d.collector)
 	}
-	go func() { d.served <- server.Serve(l) }()
+	go func() { served <- server.Serve(l) }()
 	d.log.Info("workflows are served", "address", d.Address, "hub", d.hub)
 	return nil
 }
 
-// restart closes the endpoint while do replaces the state, and opens it at the same address. Clients connect again;
-// hubs are created when they do.
+// restart closes the endpoint while do replaces the state, and opens it at the same address. Clients connect again, and
+// wait until it is open; hubs are created when they do.
 func (d *Durable) restart(do func() error) error {
 	err := d.close()
 	if err == nil {
@@ -111,15 +127,19 @@ func (d *Durable) restart(do func() error) error {
 
 // close ends the connections.
 func (d *Durable) close() error {
+	served := d.served
+	if d.served = nil; served == nil {
+		return nil // a restart could not open it again
+	}
 	d.server.Load().Stop()
 	if d.metrics != nil {
 		d.metrics.Unregister(d.collector)
 	}
-	return <-d.served
+	return <-served
 }
 
 func (d *Durable) stop() error {
-	err := d.close()
+	err := errors.Join(d.close(), d.listener.TCPListener.Close())
 	d.traces()
 	return err
 }
