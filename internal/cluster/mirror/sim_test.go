@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/simulate"
 )
 
@@ -574,7 +575,7 @@ func (n *simNode) Release(id uint64) bool {
 }
 
 var (
-	simSeeds = flag.Int("sim.seeds", 500, "number of seeds of a simulation")
+	simSeeds = flag.Int("sim.seeds", check.Size(200, 500), "number of seeds of a simulation")
 	simSteps = flag.Int("sim.steps", 1000, "number of steps of a seed")
 	simFirst = flag.Uint64("sim.first", 1, "first seed of a simulation")
 	simShort = flag.Bool("sim.minimise", true, "look for a short script of a seed that fails")

@@ -24,7 +24,7 @@ var plantedFaults = []simulate.Planted{
 		New: `func (l *Log) compares() bool {
 	return l.config.Term != nil && !planted("a loss of the end is not looked for")
 }`},
-	{Name: "a new term is not compared", File: "verify.go",
+	{Name: "a new term is not compared", Seed: 204, File: "verify.go",
 		Old: `v.doubt == 0 && v.term == term`,
 		New: `v.doubt == 0 && (v.term == term || planted("a new term is not compared"))`},
 	{Name: "what had no effect is not read again", File: "follow.go",
@@ -38,7 +38,7 @@ var plantedFaults = []simulate.Planted{
 		return l.Purge(ctx, p)
 	}
 	return l.Purge(ctx, old)`},
-	{Name: "an older snapshot replaces a newer one", File: "snapshot.go",
+	{Name: "an older snapshot replaces a newer one", Seed: 39, File: "snapshot.go",
 		Old: `if old.Seq > p.Seq {`,
 		New: `if old.Seq > p.Seq && !planted("an older snapshot replaces a newer one") {`},
 	{Name: "an append is acknowledged when it is stored", File: "append.go",
@@ -49,18 +49,18 @@ var plantedFaults = []simulate.Planted{
 			}
 			l.offer(seq, a.data)
 			l.checkProcessed(seq, func() bool { return a.resolved || a.seen })`},
-	{Name: "a refusal is taken for the outcome", File: "append.go",
+	{Name: "a refusal is taken for the outcome", Seed: 12, File: "append.go",
 		Old: `l.look() // it is not in the stream, or an earlier copy of it is`,
 		New: `if planted("a refusal is taken for the outcome") && errors.Is(err, errRefused) {
 				return ErrConflict
 			}
 			l.look()`},
-	{Name: "an unknown outcome is reported as a failure", File: "pending.go",
+	{Name: "an unknown outcome is reported as a failure", Seed: 51, File: "pending.go",
 		Old: `	case a.sent:
 		return a.give(ErrUnknown)`,
 		New: `	case a.sent && !planted("an unknown outcome is reported as a failure"):
 		return a.give(ErrUnknown)`},
-	{Name: "each attempt has a new number", File: "append.go",
+	{Name: "each attempt has a new number", Seed: 51, File: "append.go",
 		Old: `		seq, err := l.publishRecord(a)`,
 		New: `		if planted("each attempt has a new number") && !a.begun {
 			l.mu.Lock()
@@ -73,7 +73,7 @@ var plantedFaults = []simulate.Planted{
 		Old: `h.prev == l.pos.Last && h.chain == l.pos.Chain)`, // of the first fault
 		New: `h.prev == l.pos.Last && (h.chain == l.pos.Chain ||
 		h.guessed && planted("a guess is valid after any record at its place")))`},
-	{Name: "what was built on a failed append goes on", File: "pending.go",
+	{Name: "what was built on a failed append goes on", Seed: 19, File: "pending.go",
 		Old: `		return ErrConflict
 	case after != nil && !after.resolved:`,
 		New: `		if !planted("what was built on a failed append goes on") {
@@ -86,20 +86,20 @@ var plantedFaults = []simulate.Planted{
 		l.promoteLocked()
 		return nil
 	case after != nil && !after.resolved:`},
-	{Name: "an append is acknowledged with the one after it", File: "pending.go",
+	{Name: "an append is acknowledged with the one after it", Seed: 141, File: "pending.go",
 		Old: `		case valid:
 			a.seq = seq`,
 		New: `		case h.guessed && planted("an append is acknowledged with the one after it"):
 			a.resolve(nil)
 		case valid:
 			a.seq = seq`},
-	{Name: "what was built on an unknown append counts as refused", File: "pending.go",
+	{Name: "what was built on an unknown append counts as refused", Seed: 709, File: "pending.go",
 		Old: `			other.resolve(err)`,
 		New: `			if planted("what was built on an unknown append counts as refused") {
 				err = ErrConflict
 			}
 			other.resolve(err)`},
-	{Name: "parts of another record are taken", File: "parts.go",
+	{Name: "parts of another record are taken", Seed: 938, File: "parts.go",
 		Old: `set.counter != h.counter || uint64(len(set.list))`,
 		New: `set.counter != h.counter && !planted("parts of another record are taken") || uint64(len(set.list))`},
 	{Name: "parts are forgotten when there is no room", File: "process.go",
@@ -130,7 +130,7 @@ var plantedFaults = []simulate.Planted{
 	{Name: "the checksum is ignored", File: "record.go",
 		Old: `sumOf(p) != crc64nvme.Checksum(p[8:])`,
 		New: `sumOf(p) != crc64nvme.Checksum(p[8:]) && !planted("the checksum is ignored")`},
-	{Name: "a record without room is waited for although the log was cut", File: "process.go",
+	{Name: "a record without room is waited for although the log was cut", Seed: 48, File: "process.go",
 		Old: `unsettled, l.unsettled = l.unsettled, false`,
 		New: `unsettled = l.unsettled
 	l.unsettled = unsettled && planted("a record without room is waited for although the log was cut")`},

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/simulate"
 )
 
@@ -862,7 +863,7 @@ func (s *simulation) describe(subject string, data []byte) string {
 func testContext() context.Context { return context.Background() }
 
 var (
-	simSeeds = flag.Int("sim.seeds", 500, "number of seeds of a simulation")
+	simSeeds = flag.Int("sim.seeds", check.Size(200, 500), "number of seeds of a simulation")
 	simSteps = flag.Int("sim.steps", 1000, "number of steps of a seed")
 	simLose  = flag.Bool("sim.lose", true, "let the stream lose its end in a third of the seeds")
 	simFirst = flag.Uint64("sim.first", 1, "first seed of a simulation")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,9 +14,11 @@ import (
 )
 
 // Planted is a fault that a simulation must find: a file of the package under test has New in place of Old, which
-// stands there once. The fault is on while planted(Name) in New returns true.
+// stands there once. The fault is on while planted(Name) in New returns true. Seed is the first that finds it: the
+// search begins there, and takes as long as from the start where a change of the code has made it another one.
 type Planted struct {
 	Name, File, Old, New string
+	Seed                 uint64
 }
 
 // PlantedFaults builds the tests of the package in the current folder with all faults planted, and runs them once for
@@ -28,7 +31,8 @@ func PlantedFaults(t *testing.T, faults []Planted, keep func(file string) bool, 
 	tests := build(t, faults, keep)
 	for _, f := range faults {
 		t.Run(f.Name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), tests, run...)
+			arguments := append(slices.Clone(run), fmt.Sprint("-sim.first=", max(f.Seed, 1)))
+			cmd := exec.CommandContext(t.Context(), tests, arguments...)
 			cmd.Env = append(os.Environ(), "LAZULI_PLANTED="+f.Name)
 			out, err := cmd.CombinedOutput()
 			first, _, _ := strings.Cut(string(out[max(0, bytes.Index(out, []byte("seed "))):]), "\n")
