@@ -107,7 +107,7 @@ func TestPlaceIsGone(t *testing.T) {
 	check.OK(t, os.Mkdir(folder, 0o700))
 	ahead.Add(int64(archive.Lease))
 	r.Send(t.Context())
-	if err := put("refused"); err == nil || !strings.Contains(err.Error(), "503") {
+	if err := putOnce(t, r.Server); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("a write without the place: %v", err)
 	}
 	r.stop(t)
@@ -141,7 +141,7 @@ func TestFence(t *testing.T) {
 	}
 	p.down.Store(true)
 	ahead.Add(int64(archive.Lease))
-	refused := put("refused")
+	refused := putOnce(t, r.Server)
 	if refused == nil || !strings.Contains(refused.Error(), "503") || r.Ready() == nil {
 		t.Errorf("beyond the lease: %v, ready %v", refused, r.Ready())
 	}
@@ -155,7 +155,7 @@ func TestFence(t *testing.T) {
 	p.sends.Store(true)
 	ahead.Add(int64(16 * time.Second))
 	r.Send(t.Context())
-	if put("refused") == nil {
+	if putOnce(t, r.Server) == nil {
 		t.Error("a write was acknowledged that the place would lack for too long")
 	}
 	p.sends.Store(false)
@@ -164,7 +164,7 @@ func TestFence(t *testing.T) {
 	r.Send(t.Context())
 	check.Must(archive.Release(t.Context(), p, time.Now()))(t)
 	r.Send(t.Context())
-	if put("refused") == nil {
+	if putOnce(t, r.Server) == nil {
 		t.Error("a write was acknowledged after the place was taken")
 	}
 	wantMessages(t, "acknowledged", restored(t, p, last), "one", "three", "two")
