@@ -24,6 +24,7 @@ import (
 	state "github.com/lazuli-storage/lazuli/internal/state/queue"
 	"github.com/lazuli-storage/lazuli/internal/state/queue/history"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // child is a front-end in a process of its own, that can be killed and comes back at another address.
@@ -158,8 +159,8 @@ const (
 	enough   = 45 * time.Second
 )
 
-// kills is the number of times that a test kills front-ends in all.
-const kills = 10
+// kills is the number of times that a test kills front-ends in all: each of two, at least twice.
+var kills = check.Size(4, 10)
 
 // killOneByOne kills and restarts the children in turn, while work goes on.
 func killOneByOne(t *testing.T, h *history.History, children []*child, kills int) {
