@@ -1,4 +1,4 @@
-package webhook_test
+package durable_test
 
 import (
 	"context"
@@ -27,8 +27,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )
 
-// api is an app with workflows and the management API of its hub.
-type api struct {
+// managementAPI is an app with workflows and the management API of its hub.
+type managementAPI struct {
 	t      *testing.T
 	url    string
 	client *durable.Client
@@ -36,9 +36,9 @@ type api struct {
 	broken atomic.Bool
 }
 
-func newAPI(t *testing.T) *api {
+func newAPI(t *testing.T) *managementAPI {
 	t.Helper()
-	a := &api{t: t}
+	a := &managementAPI{t: t}
 	account := lazulitest.Start(t).Account(t)
 	engine := durable.NewEngine(durable.Options{Hub: "Web", Partitions: 1})
 	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: engine})
@@ -131,7 +131,7 @@ type answer struct {
 }
 
 // ask sends a request with JSON, to a path below the API's, or to an address that the API gave.
-func (a *api) ask(method, path, body string) answer {
+func (a *managementAPI) ask(method, path, body string) answer {
 	a.t.Helper()
 	if !strings.HasPrefix(path, "http") {
 		path = a.url + webhook.Path + path
@@ -144,7 +144,7 @@ func (a *api) ask(method, path, body string) answer {
 	return a.send(r)
 }
 
-func (a *api) send(r *http.Request) answer {
+func (a *managementAPI) send(r *http.Request) answer {
 	a.t.Helper()
 	got, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -159,7 +159,7 @@ func (a *api) send(r *http.Request) answer {
 }
 
 // want checks a status, and that the body has a text.
-func (a *api) want(got answer, status int, part string) {
+func (a *managementAPI) want(got answer, status int, part string) {
 	a.t.Helper()
 	if got.status != status || !strings.Contains(got.body, part) {
 		a.t.Errorf("got %d %s, want %d with %q", got.status, got.body, status, part)
@@ -167,7 +167,7 @@ func (a *api) want(got answer, status int, part string) {
 }
 
 // decode decodes an answer into to, a pointer.
-func (a *api) decode(got answer, to any) {
+func (a *managementAPI) decode(got answer, to any) {
 	a.t.Helper()
 	// A test that asks again decodes into the same variable. The decoder would keep what a former answer said in the
 	// fields that this one leaves out: a child that was missing once would stay missing.
@@ -177,7 +177,7 @@ func (a *api) decode(got answer, to any) {
 	}
 }
 
-func (a *api) ended(id, status string) {
+func (a *managementAPI) ended(id, status string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -187,7 +187,7 @@ func (a *api) ended(id, status string) {
 }
 
 // until asks until the status of an instance is what is wanted.
-func (a *api) until(id, status string) {
+func (a *managementAPI) until(id, status string) {
 	a.t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
@@ -381,7 +381,7 @@ func TestQueryAndPurge(t *testing.T) {
 }
 
 // query returns the IDs of all pages.
-func (a *api) query(query string) []string {
+func (a *managementAPI) query(query string) []string {
 	a.t.Helper()
 	var ids []string
 	next := ""

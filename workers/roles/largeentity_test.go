@@ -1,4 +1,4 @@
-package largeentity_test
+package roles_test
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ type report struct {
 	Secret  string   `table:"-"`
 }
 
-var key = largeentity.Key{PartitionKey: "2026 Ü'quote", RowKey: "r 1"}
+var reportKey = largeentity.Key{PartitionKey: "2026 Ü'quote", RowKey: "r 1"}
 
 // big has a text and a scan beyond the limit of a property.
 func big(version int) report { return sized(version, 70<<10) }
@@ -59,13 +59,13 @@ func sized(version, bytes int) report {
 	}
 }
 
-type setup struct {
+type largeSetup struct {
 	*testaccount.Account
 	table, container string
 	store            *largeentity.Store[report]
 }
 
-func newSetup(t *testing.T) *setup {
+func newLargeSetup(t *testing.T) *largeSetup {
 	t.Helper()
 	a := testaccount.Open(t)
 	// Connections of the test's own, closed at its end: a server that stops waits for those that have not been used yet.
@@ -76,12 +76,12 @@ func newSetup(t *testing.T) *setup {
 		workers.WithTransport(&http.Client{Transport: transport})); err != nil {
 		t.Fatal(err)
 	}
-	s := &setup{Account: a, table: a.Table("Reports"), container: a.Container("parts")}
+	s := &largeSetup{Account: a, table: a.Table("Reports"), container: a.Container("parts")}
 	s.store = open[report](t, s, largeentity.WithAge(0))
 	return s
 }
 
-func open[T any](t *testing.T, s *setup, options ...largeentity.Option) *largeentity.Store[T] {
+func open[T any](t *testing.T, s *largeSetup, options ...largeentity.Option) *largeentity.Store[T] {
 	t.Helper()
 	store, err := largeentity.New[T](s.Storage, s.table, s.container, options...)
 	if err != nil {
@@ -90,7 +90,7 @@ func open[T any](t *testing.T, s *setup, options ...largeentity.Option) *largeen
 	return store
 }
 
-func (s *setup) blobs(t *testing.T) (names []string) {
+func (s *largeSetup) blobs(t *testing.T) (names []string) {
 	t.Helper()
 	for pager := s.Blobs.NewListBlobsFlatPager(s.container, nil); pager.More(); {
 		page, err := pager.NextPage(context.Background())
@@ -104,7 +104,7 @@ func (s *setup) blobs(t *testing.T) (names []string) {
 	return names
 }
 
-func (s *setup) rows(t *testing.T) (n int) {
+func (s *largeSetup) rows(t *testing.T) (n int) {
 	t.Helper()
 	for pager := s.Tables.NewClient(s.table).NewListEntitiesPager(nil); pager.More(); {
 		page, err := pager.NextPage(context.Background())
@@ -116,9 +116,9 @@ func (s *setup) rows(t *testing.T) (n int) {
 	return n
 }
 
-func (s *setup) want(t *testing.T, want report) {
+func (s *largeSetup) want(t *testing.T, want report) {
 	t.Helper()
-	got, err := s.store.Get(context.Background(), key)
+	got, err := s.store.Get(context.Background(), reportKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (s *setup) want(t *testing.T, want report) {
 	}
 }
 
-func (s *setup) sweep(t *testing.T) largeentity.Swept {
+func (s *largeSetup) sweep(t *testing.T) largeentity.Swept {
 	t.Helper()
 	done, err := s.store.Sweeper().Sweep(context.Background())
 	if err != nil {
@@ -140,9 +140,9 @@ func (s *setup) sweep(t *testing.T) largeentity.Swept {
 }
 
 func TestWriteReadDelete(t *testing.T) {
-	s := newSetup(t)
+	s := newLargeSetup(t)
 	first := sized(1, 1200<<10) // beyond the limit of an entity
-	etag, err := s.store.Insert(t.Context(), key, first)
+	etag, err := s.store.Insert(t.Context(), reportKey, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +150,12 @@ func TestWriteReadDelete(t *testing.T) {
 	if n := len(s.blobs(t)); n != 2 {
 		t.Errorf("%d blobs, want the text and the scan", n)
 	}
-	if _, err := s.store.Insert(t.Context(), key, first); !errors.Is(err, largeentity.ErrExists) {
+	if _, err := s.store.Insert(t.Context(), reportKey, first); !errors.Is(err, largeentity.ErrExists) {
 		t.Errorf("second Insert: %v", err)
 	}
 	second := big(2)
 	second.Scan = []byte("small now")
-	next, err := s.store.Replace(t.Context(), key, second, etag)
+	next, err := s.store.Replace(t.Context(), reportKey, second, etag)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,25 +163,25 @@ func TestWriteReadDelete(t *testing.T) {
 	if n := len(s.blobs(t)); n != 1 {
 		t.Errorf("%d blobs after Replace, want 1: the old ones are to be removed", n)
 	}
-	if _, err := s.store.Replace(t.Context(), key, first, etag); !errors.Is(err, largeentity.ErrChanged) {
+	if _, err := s.store.Replace(t.Context(), reportKey, first, etag); !errors.Is(err, largeentity.ErrChanged) {
 		t.Errorf("Replace with an old ETag: %v", err)
 	}
-	if err := s.store.DeleteIf(t.Context(), key, etag); !errors.Is(err, largeentity.ErrChanged) {
+	if err := s.store.DeleteIf(t.Context(), reportKey, etag); !errors.Is(err, largeentity.ErrChanged) {
 		t.Errorf("DeleteIf with an old ETag: %v", err)
 	}
-	if err := s.store.DeleteIf(t.Context(), key, next); err != nil {
+	if err := s.store.DeleteIf(t.Context(), reportKey, next); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.store.DeleteIf(t.Context(), key, next); !errors.Is(err, largeentity.ErrNotFound) {
+	if err := s.store.DeleteIf(t.Context(), reportKey, next); !errors.Is(err, largeentity.ErrNotFound) {
 		t.Errorf("second DeleteIf: %v", err)
 	}
-	if err := s.store.Delete(t.Context(), key); err != nil {
+	if err := s.store.Delete(t.Context(), reportKey); err != nil {
 		t.Errorf("Delete of what is not there: %v", err)
 	}
-	if _, err := s.store.Replace(t.Context(), key, first, next); !errors.Is(err, largeentity.ErrNotFound) {
+	if _, err := s.store.Replace(t.Context(), reportKey, first, next); !errors.Is(err, largeentity.ErrNotFound) {
 		t.Errorf("Replace of what is not there: %v", err)
 	}
-	if _, err := s.store.Get(t.Context(), key); !errors.Is(err, largeentity.ErrNotFound) {
+	if _, err := s.store.Get(t.Context(), reportKey); !errors.Is(err, largeentity.ErrNotFound) {
 		t.Errorf("Get: %v", err)
 	}
 	if rows, blobs := s.rows(t), s.blobs(t); rows != 0 || len(blobs) != 0 {
@@ -191,7 +191,7 @@ func TestWriteReadDelete(t *testing.T) {
 
 // The service allows empty keys.
 func TestEmptyKeys(t *testing.T) {
-	s := newSetup(t)
+	s := newLargeSetup(t)
 	empty := largeentity.Key{}
 	etag, err := s.store.Insert(t.Context(), empty, sized(1, 1200<<10))
 	if err != nil {
@@ -212,8 +212,8 @@ func TestEmptyKeys(t *testing.T) {
 }
 
 func TestZeroValuesAndOtherTypes(t *testing.T) {
-	s := newSetup(t)
-	if _, err := s.store.Put(t.Context(), key, report{}); err != nil {
+	s := newLargeSetup(t)
+	if _, err := s.store.Put(t.Context(), reportKey, report{}); err != nil {
 		t.Fatal(err)
 	}
 	s.want(t, report{})
@@ -228,10 +228,10 @@ func TestZeroValuesAndOtherTypes(t *testing.T) {
 	five := 5
 	want := odd{U: 255, F: 1.5, Inf: math.Inf(-1), M: map[string]int{"a": 1}, P: &five}
 	store := open[odd](t, s)
-	if _, err := store.Put(t.Context(), key, want); err != nil {
+	if _, err := store.Put(t.Context(), reportKey, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := store.Get(t.Context(), key)
+	got, err := store.Get(t.Context(), reportKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestZeroValuesAndOtherTypes(t *testing.T) {
 
 // Forty texts that each fit a property do not fit an entity together.
 func TestManyMiddleSized(t *testing.T) {
-	s := newSetup(t)
+	s := newLargeSetup(t)
 	type wide struct{ A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U string }
 	var want wide
 	for i, p := range []*string{&want.A, &want.B, &want.C, &want.D, &want.E, &want.F, &want.G, &want.H, &want.I, &want.J,
@@ -251,10 +251,10 @@ func TestManyMiddleSized(t *testing.T) {
 		*p = strings.Repeat(string(rune('a'+i)), 32000)
 	}
 	store := open[wide](t, s)
-	if _, err := store.Put(t.Context(), key, want); err != nil {
+	if _, err := store.Put(t.Context(), reportKey, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := store.Get(t.Context(), key)
+	got, err := store.Get(t.Context(), reportKey)
 	if err != nil || got.Value != want {
 		t.Errorf("%v, equal %v", err, got != nil && got.Value == want)
 	}
@@ -265,27 +265,27 @@ func TestManyMiddleSized(t *testing.T) {
 
 // At every point an attempt fails; what readers see then is the old state or the new one, a second attempt succeeds,
 // and a sweep leaves nothing behind.
-func TestFailureAtEveryPoint(t *testing.T) {
-	s := newSetup(t)
+func TestLargeEntityFailsAtEveryPoint(t *testing.T) {
+	s := newLargeSetup(t)
 	reached := map[string]bool{}
 	for _, operation := range []string{"insert", "replace", "delete"} {
 		for _, point := range largeentity.Points() {
 			t.Run(operation+" "+point, func(t *testing.T) {
 				ctx := t.Context()
 				old, next := big(1), big(2)
-				if err := s.store.Delete(ctx, key); err != nil {
+				if err := s.store.Delete(ctx, reportKey); err != nil {
 					t.Fatal(err)
 				}
 				if operation != "insert" {
-					if _, err := s.store.Put(ctx, key, old); err != nil {
+					if _, err := s.store.Put(ctx, reportKey, old); err != nil {
 						t.Fatal(err)
 					}
 				}
 				do := func() error {
 					if operation == "delete" {
-						return s.store.Delete(ctx, key)
+						return s.store.Delete(ctx, reportKey)
 					}
-					_, err := s.store.Put(ctx, key, next)
+					_, err := s.store.Put(ctx, reportKey, next)
 					return err
 				}
 				plan := fault.NewPlan(fault.Rule{Point: fault.Name(point), On: 1, Do: fault.Fail(fault.ErrInjected)})
@@ -293,7 +293,7 @@ func TestFailureAtEveryPoint(t *testing.T) {
 				if err := do(); err != nil && !errors.Is(err, fault.ErrInjected) {
 					t.Errorf("first attempt: %v", err)
 				}
-				got, err := s.store.Get(ctx, key)
+				got, err := s.store.Get(ctx, reportKey)
 				switch {
 				case errors.Is(err, largeentity.ErrNotFound) && operation != "replace":
 				case err != nil:
@@ -336,20 +336,20 @@ func TestFailureAtEveryPoint(t *testing.T) {
 
 // What a crash leaves, at every point of the sweeper.
 func TestSweeperFailsAtEveryPoint(t *testing.T) {
-	s := newSetup(t)
+	s := newLargeSetup(t)
 	for _, point := range largeentity.Points()[10:] {
 		for _, operation := range []string{"insert", "replace"} {
-			if err := s.store.Delete(t.Context(), key); err != nil {
+			if err := s.store.Delete(t.Context(), reportKey); err != nil {
 				t.Fatal(err)
 			}
 			if operation == "replace" {
-				if _, err := s.store.Put(t.Context(), key, big(1)); err != nil {
+				if _, err := s.store.Put(t.Context(), reportKey, big(1)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			off := fault.Activate(fault.NewPlan(
 				fault.Rule{Point: "large-entity/before-entity", Do: fault.Fail(fault.ErrInjected)}))
-			if _, err := s.store.Put(t.Context(), key, big(2)); !errors.Is(err, fault.ErrInjected) {
+			if _, err := s.store.Put(t.Context(), reportKey, big(2)); !errors.Is(err, fault.ErrInjected) {
 				t.Fatal(err)
 			}
 			off()
@@ -370,7 +370,7 @@ func TestSweeperFailsAtEveryPoint(t *testing.T) {
 	}
 }
 
-func TestPointsAreDeclared(t *testing.T) {
+func TestPointsOfLargeEntitiesAreDeclared(t *testing.T) {
 	for _, p := range largeentity.Points() {
 		if !slices.Contains(fault.Points(), fault.Name(p)) {
 			t.Errorf("%s is listed but not declared", p)
@@ -388,9 +388,9 @@ func TestPointsAreDeclared(t *testing.T) {
 func TestSweepDuringWrite(t *testing.T) {
 	for _, before := range []string{"absent", "there"} {
 		t.Run(before, func(t *testing.T) {
-			s := newSetup(t)
+			s := newLargeSetup(t)
 			if before == "there" {
-				if _, err := s.store.Insert(t.Context(), key, big(1)); err != nil {
+				if _, err := s.store.Insert(t.Context(), reportKey, big(1)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -400,7 +400,7 @@ func TestSweepDuringWrite(t *testing.T) {
 					swept = s.sweep(t)
 					return nil
 				}}))
-			_, err := s.store.Put(t.Context(), key, big(2))
+			_, err := s.store.Put(t.Context(), reportKey, big(2))
 			off()
 			if err != nil {
 				t.Fatal(err)
@@ -418,7 +418,7 @@ func TestSweepDuringWrite(t *testing.T) {
 
 // With an age, the sweeper leaves a writer alone.
 func TestAgeSparesWriters(t *testing.T) {
-	s := newSetup(t)
+	s := newLargeSetup(t)
 	s.store = open[report](t, s, largeentity.WithAge(time.Minute))
 	off := fault.Activate(fault.NewPlan(fault.Rule{Point: "large-entity/before-entity", On: 1, Do: func(fault.Name) error {
 		if done := s.sweep(t); done.Removed != 0 || done.Reservations != 0 || done.Young != 3 {
@@ -427,7 +427,7 @@ func TestAgeSparesWriters(t *testing.T) {
 		return nil
 	}}))
 	defer off()
-	if _, err := s.store.Insert(t.Context(), key, big(1)); err != nil {
+	if _, err := s.store.Insert(t.Context(), reportKey, big(1)); err != nil {
 		t.Fatal(err)
 	}
 	s.want(t, big(1))
@@ -435,13 +435,13 @@ func TestAgeSparesWriters(t *testing.T) {
 
 // A reader that holds old pointers while the entity is replaced gets the new entity.
 func TestReplaceDuringRead(t *testing.T) {
-	s := newSetup(t)
-	if _, err := s.store.Insert(t.Context(), key, big(1)); err != nil {
+	s := newLargeSetup(t)
+	if _, err := s.store.Insert(t.Context(), reportKey, big(1)); err != nil {
 		t.Fatal(err)
 	}
 	s.want(t, big(1))
 	transport := &between{after: "/Reports", do: func() {
-		if _, err := s.store.Put(context.Background(), key, big(2)); err != nil {
+		if _, err := s.store.Put(context.Background(), reportKey, big(2)); err != nil {
 			t.Error(err)
 		}
 	}}
@@ -454,15 +454,15 @@ func TestReplaceDuringRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := reader.Get(t.Context(), key)
+	got, err := reader.Get(t.Context(), reportKey)
 	if err != nil || got.Value.Title != "version 2" {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
 
 func TestDamageIsFound(t *testing.T) {
-	s := newSetup(t)
-	if _, err := s.store.Insert(t.Context(), key, big(1)); err != nil {
+	s := newLargeSetup(t)
+	if _, err := s.store.Insert(t.Context(), reportKey, big(1)); err != nil {
 		t.Fatal(err)
 	}
 	other, err := s.store.Insert(t.Context(), largeentity.Key{PartitionKey: "p", RowKey: "other"}, big(2))
@@ -484,7 +484,7 @@ func TestDamageIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.store.Get(t.Context(), key); !errors.Is(err, largeentity.ErrDamaged) {
+	if _, err := s.store.Get(t.Context(), reportKey); !errors.Is(err, largeentity.ErrDamaged) {
 		t.Errorf("changed content: %v", err)
 	}
 	for _, name := range s.blobs(t) {
@@ -492,7 +492,7 @@ func TestDamageIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.store.Get(t.Context(), key); !errors.Is(err, largeentity.ErrDamaged) {
+	if _, err := s.store.Get(t.Context(), reportKey); !errors.Is(err, largeentity.ErrDamaged) {
 		t.Errorf("missing blob: %v", err)
 	}
 }
@@ -500,7 +500,7 @@ func TestDamageIsFound(t *testing.T) {
 // Writers, deleters, readers and sweepers without an age, all at once: readers see whole versions only, and nothing is
 // left over.
 func TestEverybodyAtOnce(t *testing.T) {
-	s := newSetup(t)
+	s := newLargeSetup(t)
 	type small struct{ A, B string }
 	store := open[small](t, s, largeentity.WithInlineLimit(0), largeentity.WithAge(0))
 	keys := []largeentity.Key{{PartitionKey: "p", RowKey: "1"}, {PartitionKey: "p", RowKey: "2"}}
@@ -570,8 +570,8 @@ func TestEverybodyAtOnce(t *testing.T) {
 
 // Two tables share a container; blobs of other programs are kept.
 func TestSweeperMindsItsOwn(t *testing.T) {
-	s := newSetup(t)
-	if _, err := s.store.Insert(t.Context(), key, big(1)); err != nil {
+	s := newLargeSetup(t)
+	if _, err := s.store.Insert(t.Context(), reportKey, big(1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Blobs.UploadBuffer(t.Context(), s.container, strings.ToLower(s.table)+"/somebody-elses", []byte("x"),
@@ -592,13 +592,13 @@ func TestSweeperMindsItsOwn(t *testing.T) {
 }
 
 func TestMissingTableOrContainer(t *testing.T) {
-	s := newSetup(t)
+	s := newLargeSetup(t)
 	for name, at := range map[string][2]string{"table": {"Nowhere", s.container}, "container": {s.table, "nowhere"}} {
 		store, err := largeentity.New[report](s.Storage, at[0], at[1], largeentity.WithAge(0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Put(t.Context(), key, big(1)); err == nil {
+		if _, err := store.Put(t.Context(), reportKey, big(1)); err == nil {
 			t.Errorf("no %s: Put succeeded", name)
 		}
 		if _, err := store.Sweeper().Sweep(t.Context()); err == nil {
@@ -608,7 +608,7 @@ func TestMissingTableOrContainer(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	s := newSetup(t)
+	s := newLargeSetup(t)
 	check := func(err error, says string) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), says) {
@@ -637,7 +637,7 @@ func TestMistakes(t *testing.T) {
 	check(err, "inline limit")
 	_, err = largeentity.New[report](&workers.Storage{Tables: s.Tables}, s.table, s.container)
 	check(err, "blob endpoint")
-	_, err = s.store.Put(t.Context(), key, report{Text: "\xff"})
+	_, err = s.store.Put(t.Context(), reportKey, report{Text: "\xff"})
 	check(err, "UTF-8")
 	_, err = s.store.Put(t.Context(), largeentity.Key{PartitionKey: "a/b", RowKey: "x"}, report{Title: "x"})
 	check(err, "")

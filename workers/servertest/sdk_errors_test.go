@@ -1,5 +1,5 @@
 // Package sdk_test tests the packages of this folder against a server: one package, so that one binary has it.
-package sdk_test
+package servertest
 
 import (
 	"errors"

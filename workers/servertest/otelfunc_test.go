@@ -1,4 +1,4 @@
-package otelfunc_test
+package servertest
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package largeentity_test
+package roles_test
 
 import (
 	"net/http"
