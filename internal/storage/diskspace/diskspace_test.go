@@ -131,6 +131,10 @@ func TestGuardAtStart(t *testing.T) {
 	var free atomic.Int64
 	free.Store(1 << 30)
 	g, dir := guard(t, &free)
+	g.Look()
+	if n := reserved(t, dir); n != Reserve {
+		t.Fatalf("%d bytes reserved", n)
+	}
 	g.stop <- struct{}{} // as killed
 	free.Store(0)
 	again := Open(dir, Options{Log: slog.New(slog.DiscardHandler), Free: g.o.Free})
