@@ -11,6 +11,7 @@ import (
 func TestMain(m *testing.M) {
 	// The number of random sequences of operations that a comparison with a model tries, unless the flag sets it.
 	_ = flag.Set("rapid.checks", check.Size("15", "40"))
+	check.FilesInMemory()
 	check.MoreParallel(4) // many tests wait, for disks and copies
 	os.Exit(m.Run())
 }

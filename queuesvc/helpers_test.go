@@ -54,6 +54,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	check.FilesInMemory()
 	check.MoreParallel(8)
 	os.Exit(m.Run())
 }

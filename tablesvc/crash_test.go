@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 		serveChild(path)
 		return
 	}
+	check.FilesInMemory()
 	os.Exit(m.Run())
 }
 

@@ -20,6 +20,7 @@ import (
 var folder string
 
 func TestMain(m *testing.M) {
+	check.FilesInMemory()
 	var err error
 	if folder, err = os.MkdirTemp("", "lazuli-lab-test"); err != nil {
 		panic(err)

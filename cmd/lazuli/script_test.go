@@ -41,6 +41,7 @@ type parallel struct{ *testing.M }
 
 // Run implements testscript.TestingM.
 func (p parallel) Run() int {
+	check.FilesInMemory()
 	check.MoreParallel(8)
 	return p.M.Run()
 }

@@ -8,6 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	check.FilesInMemory()
 	check.MoreParallel(4) // most tests wait, for elections, disks or processes
 	os.Exit(m.Run())
 }

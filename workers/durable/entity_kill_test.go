@@ -54,6 +54,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	check.FilesInMemory()
 	check.MoreParallel(6) // most tests wait, for leases and timers
 	os.Exit(m.Run())
 }

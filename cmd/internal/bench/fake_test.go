@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // fakeAzure answers the requests of all workloads without storing more than it must: it knows which resources exist and
@@ -192,6 +193,7 @@ func TestMain(m *testing.M) {
 		NewFloorServer().Serve(ctx, l)
 		os.Exit(0)
 	}
+	check.FilesInMemory()
 	os.Exit(m.Run())
 }
 

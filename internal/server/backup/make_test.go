@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runChild(text))
 		os.Exit(1) // it should have been killed
 	}
+	check.FilesInMemory()
 	os.Exit(m.Run())
 }
 

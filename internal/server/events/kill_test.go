@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		select {} // until it is killed
 	}
+	check.FilesInMemory()
 	os.Exit(m.Run())
 }
 

@@ -8,6 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	check.FilesInMemory()
 	check.MoreParallel(4) // many tests wait, for disks
 	os.Exit(m.Run())
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -8,6 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// The number of random histories that a comparison with a model tries, unless the flag sets it.
+	_ = flag.Set("rapid.checks", check.Size("40", "100"))
 	check.MoreParallel(4) // many tests wait, for elections, disks or processes
 	check.FilesInMemory()
 	os.Exit(m.Run())

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runLakeChild(text))
 		os.Exit(1) // it should have been killed
 	}
+	check.FilesInMemory()
 	var err error
 	if folder, err = os.MkdirTemp("", "lazuli-crashtest"); err != nil {
 		panic(err)

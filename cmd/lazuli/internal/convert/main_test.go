@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runChild(text))
 		os.Exit(1) // it should have been killed
 	}
+	check.FilesInMemory()
 	check.MoreParallel(4) // most tests wait, for elections and nodes that start
 	os.Exit(m.Run())
 }

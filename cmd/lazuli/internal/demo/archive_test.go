@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 	}
 	variant := os.Getenv(variantEnv)
 	if variant == "" {
+		check.FilesInMemory()
 		check.MoreParallel(8)
 		os.Exit(withSearchProgram(m.Run))
 	}

@@ -1,0 +1,13 @@
+package forward
+
+import (
+	"os"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+func TestMain(m *testing.M) {
+	check.FilesInMemory()
+	os.Exit(m.Run())
+}

@@ -1,0 +1,13 @@
+package tier
+
+import (
+	"os"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+func TestMain(m *testing.M) {
+	check.FilesInMemory()
+	os.Exit(m.Run())
+}
