@@ -80,6 +80,7 @@ func TestShardMovesWhileProcessesAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts four nodes")
 	}
+	t.Parallel()
 	faults := moveFaults[:check.Size(1, len(moveFaults))]
 	if name := os.Getenv("LAZULI_TEST_MOVE_FAULT"); name != "" {
 		faults = slices.DeleteFunc(slices.Clone(moveFaults), func(f moveFault) bool {

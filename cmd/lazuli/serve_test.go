@@ -488,6 +488,7 @@ func buildProgram(t *testing.T) string {
 
 // A server with a seed can be reset to it, and only one that allows it.
 func TestSeedAndReset(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "seed.yaml")
 	if err := os.WriteFile(file, []byte("queues: {orders: [first]}\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func TestNodeDiesAtEachStep(t *testing.T) {
 	url := natscluster.Start(t, 1).URL()
 	long := os.Getenv(crashLongVariable) != ""
 	for victim, role := range []string{"writer", "follower"} {
-		stride := 11
+		stride := check.Size(23, 11)
 		if long {
 			stride = 1
 		}
