@@ -62,9 +62,10 @@ type Guard struct {
 	done    chan struct{}
 }
 
-// Open starts watching the disk of a data folder. If the disk is full, it empties the reserve, so that the folder can be
-// opened. Otherwise the reserve is created a second later if there is space: a start would wait for 32 MiB of zeros on a
-// file system without fallocate, or in memory. Open never fails: without a reserve the server runs as without a Guard.
+// Open starts watching the disk of a data folder. If the disk is full, it empties the reserve, so that the folder can
+// be opened. Otherwise the reserve is created a second later if there is space: a start would wait for 32 MiB of zeros
+// on a file system without fallocate, or in memory. Open never fails: without a reserve the server runs as without a
+// Guard.
 func Open(dir string, o Options) *Guard {
 	if o.Log == nil {
 		o.Log = slog.Default()

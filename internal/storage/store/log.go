@@ -37,8 +37,8 @@ const logHeaderSize = 24
 // logStep is the size by which a log file grows, in bytes.
 const logStep = 4 << 20
 
-// zeros is what it grows by. Nobody writes to it, so that it takes no memory: each log would otherwise have 4 MiB of its
-// own at its start.
+// zeros is what it grows by. No log writes to it, so that it takes no memory: each log would otherwise have 4 MiB of
+// its own at its start.
 var zeros [logStep]byte
 
 // errLogSync means that a sync of the log failed, so that its content is unknown.

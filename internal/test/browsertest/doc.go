@@ -4,5 +4,5 @@
 //	LAZULI_SCREENSHOTS=DIR   keep a screenshot of each page
 //	LAZULI_AXE=axe.min.js    check accessibility
 //	LAZULI_BROWSER=found     run if there is a browser
-//	LAZULI_BROWSER=required  fail if there is none
+//	LAZULI_BROWSER=required  fail without one
 package browsertest
