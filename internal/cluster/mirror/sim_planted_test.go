@@ -15,7 +15,7 @@ func TestPlantedFaults(t *testing.T) {
 }
 
 var plantedFaults = []simulate.Planted{
-	{Name: "the epoch is ignored", Seed: 113, File: "put.go",
+	{Name: "the epoch is ignored", File: "put.go",
 		Old: `if err != nil || at.epoch != 0 && at.epoch != epoch {`,
 		New: `if err != nil || at.epoch != 0 && at.epoch != epoch && !planted("the epoch is ignored") {`},
 	{Name: "content is acknowledged before a majority has it", File: "mirror.go",
@@ -26,7 +26,7 @@ var plantedFaults = []simulate.Planted{
 	}
 	return m.config.Voters() / 2
 }`},
-	{Name: "an earlier attempt counts", Seed: 19, File: "put.go",
+	{Name: "an earlier attempt counts", File: "put.go",
 		Old: `if at := &w.peers[s.peer]; at.attempt == s.attempt {`,
 		New: `if at := &w.peers[s.peer]; at.attempt == s.attempt || planted("an earlier attempt counts") {`},
 	{Name: "the answer does not wait for the sync", File: "put.go",
@@ -65,7 +65,7 @@ var plantedFaults = []simulate.Planted{
 	{Name: "no majority of the nodes after the move is needed", File: "group.go",
 		Old: `if len(g.Next) == 0 {`,
 		New: `if len(g.Next) == 0 || planted("no majority of the nodes after the move is needed") {`},
-	{Name: "answers to an earlier process count", Seed: 146, File: "mirror.go",
+	{Name: "answers to an earlier process count", File: "mirror.go",
 		Old: `	m.token = m.random()`,
 		New: `	if !planted("answers to an earlier process count") {
 		m.token = m.random()

@@ -11,7 +11,6 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/design"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo/rig"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
-	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 )
 
@@ -37,7 +36,7 @@ func TestDesigns(t *testing.T) {
 				points = append(points, rig.Frozen)
 			}
 			c := rig.Config{ConnectionString: testaccount.Open(t).ConnectionString, Worker: variantWorker("design"),
-				Points: points, Records: check.Size(12, 24) * len(points), Seed: seed(t), Patience: patience}
+				Points: points, Records: 24 * len(points), Seed: seed(t), Patience: patience}
 			report, err := d.Demonstrate(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)

@@ -22,14 +22,14 @@ func init() {
 
 func TestLake(t *testing.T) {
 	t.Parallel()
-	records := check.Size(24, 80)
+	records := check.Size(40, 80)
 	c := rig.Config{ConnectionString: lazulitest.Start(t, lazulitest.WithHierarchicalNamespace()).ConnectionString(),
-		Worker: variantWorker("lake"), Points: visited(lake.Points(), 0), Records: records, Seed: seed(t), Patience: patience}
+		Worker: variantWorker("lake"), Records: records, Seed: seed(t), Patience: patience}
 	report, err := lake.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != len(c.Points) || report.Records != records {
+	if len(report.Rows) != len(lake.Points()) || report.Records != records {
 		t.Errorf("%d rounds, %d batches", len(report.Rows), report.Records)
 	}
 }

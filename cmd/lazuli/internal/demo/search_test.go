@@ -85,15 +85,14 @@ func wrongSearch(do func(context.Context, *searchproc.Index, *index.States, rig.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"),
-		Points: visited(search.Points(), 1), Records: check.Size(50, 180),
+	c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: check.Size(70, 180),
 		Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
 	report, err := search.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != len(c.Points)+sample() {
-		t.Errorf("%d rounds, want %d", len(report.Rows), len(c.Points)+sample())
+	if len(report.Rows) != len(search.Points())+sample() {
+		t.Errorf("%d rounds, want %d", len(report.Rows), len(search.Points())+sample())
 	}
 	half := 0
 	for _, row := range report.Rows {
@@ -110,13 +109,13 @@ func TestSearch(t *testing.T) {
 func TestSearchByKeys(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"),
-		Points: visited(search.Points(), 0), Records: check.Size(36, 90), Seed: seed(t), Patience: patience}
+	c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: check.Size(60, 90),
+		Seed: seed(t), Patience: patience}
 	report, err := rig.Demonstrate(t.Context(), c, search.Open(a.ConnectionString, search.ByKeys))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != len(c.Points) || !strings.Contains(report.Summary, "fed by keys") {
+	if len(report.Rows) != len(search.Points()) || !strings.Contains(report.Summary, "fed by keys") {
 		t.Errorf("%d rounds: %s", len(report.Rows), report.Summary)
 	}
 }

@@ -37,14 +37,13 @@ func TestTableIndex(t *testing.T) {
 			t.Parallel()
 			a := testaccount.Open(t)
 			c := rig.Config{ConnectionString: a.ConnectionString, Worker: variantWorker("table-index"),
-				Points: visited(index.Points(kind), 1), Records: check.Size(60, 180),
-				Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
+				Records: check.Size(90, 180), Pairs: true, SamplePairs: sample(), Seed: seed(t), Patience: patience}
 			report, err := demonstrate(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(report.Rows) != len(c.Points)+sample() {
-				t.Errorf("%d rounds, want %d", len(report.Rows), len(c.Points)+sample())
+			if len(report.Rows) != len(index.Points(kind))+sample() {
+				t.Errorf("%d rounds, want %d", len(report.Rows), len(index.Points(kind))+sample())
 			}
 			undone := 0
 			for _, row := range report.Rows {
