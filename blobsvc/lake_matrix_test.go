@@ -180,8 +180,8 @@ func TestLakeAccessMatrix(t *testing.T) {
 			cases := 0
 			for n, node := range append([]string{matrixFile}, matrixDirs...) {
 				for p := range posix.All + 1 {
-					// The quick matrix has a quarter of the sets: one, and the one with the other permissions, so that each is there
-					// once and missing once. Other nodes and classes have the other sets.
+					// The quick matrix has a quarter of the sets: one, and the one with the other permissions, so
+					// that each is there once and missing once. Other nodes and classes have the other sets.
 					if (number+n+int(min(p, opposite(p))))%check.Size(4, 1) != 0 {
 						continue
 					}

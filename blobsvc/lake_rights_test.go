@@ -224,7 +224,8 @@ func (m *tokenMatrix) tokens(row frontend.Row, tc tokenCase, option string, lett
 	for _, k := range []tokenBy{{kind: "c"}, {kind: "d", path: "mine"}, {kind: "d", path: "theirs"},
 		{kind: "b", path: tc.path}} {
 		for i, letters := range lettersOf {
-			// The quick matrix has a third of the letters each time; the next token has the next third. All letters are first.
+			// The quick matrix has a third of the letters each time; the next token has the next third. All letters
+			// are first.
 			if m.turn++; i > 0 && m.turn%check.Size(3, 1) != 0 {
 				continue
 			}
