@@ -210,7 +210,10 @@ func newClusterLeave(ask target.AdminCaller) *cobra.Command {
 		Long: `Remove a stopped node from the cluster: its copies are made again on the other nodes. Use it when the data folder of a node
 is lost or damaged: afterwards a node of that name can join with an empty folder. Do not start the old folder again.
 The asked node must be another one, with a majority. The command is refused while a stream has no majority of current copies,
-and returns when no stream counts on the removed node.`,
+and returns when no stream counts on the removed node.
+
+In a cluster with --cluster-copies a node without a shard leaves for good: the cluster has one node less, and a node of
+that name joins as any new one does. "lazuli cluster drain" moves its shards away first.`,
 		Example: "  lazuli cluster leave n3"}
 	confirm := console.Confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -121,11 +121,24 @@ func newClusterBalance(ask target.AdminCaller) *cobra.Command {
 		Args: cobra.NoArgs,
 		Long: `Move shards, one after the other, until all nodes have equally many, within one, as far as zones allow: by
 the shortest list of moves that leads there. If the command is interrupted, the move under way goes on, and the
-command can be run again.`,
+command can be run again.
+
+A node that joins gets its share without this command, one shard after the other. --auto=off ends that, for all nodes
+of the cluster and until --auto=on: then a node that joins waits for this command. With --auto nothing else is done.`,
 		Example: `  lazuli cluster balance --dry-run
-  lazuli cluster balance`}
+  lazuli cluster balance
+  lazuli cluster balance --auto=off`}
 	dry := dryRun(cmd)
+	auto := cmd.Flags().String("auto", "", "on or off: whether a node that joins gets its share of shards by itself")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("auto") {
+			method, ok := map[string]string{"on": http.MethodPut, "off": http.MethodDelete}[*auto]
+			if !ok || *dry {
+				return console.Usagef("--auto is on or off, and is given alone")
+			}
+			_, err := ask(cmd, method, "/automatic", nil)
+			return err
+		}
 		return doMoves(cmd, ask, *dry, func(h *shardmap.Hosts) ([]shardmap.Step, error) { return h.Balance(), nil })
 	}
 	return cmd
@@ -151,7 +164,11 @@ func doMoves(cmd *cobra.Command, ask target.AdminCaller, dry bool,
 	}
 	for _, step := range list {
 		if dry {
-			fmt.Fprintf(cmd.OutOrStdout(), "lazuli cluster move %d %s %s\n", step.Shard, step.From, step.To)
+			fmt.Fprintf(cmd.OutOrStdout(), "lazuli cluster move %d %s %s  # shards before: %s %d, %s %d\n", step.Shard,
+				step.From, step.To, step.From, len(l.Hosts.Of(step.From)), step.To, len(l.Hosts.Of(step.To)))
+			if l.Hosts, err = l.Hosts.Moved(step.Shard, step.From, step.To); err != nil {
+				return err
+			}
 			continue
 		}
 		move, err := beginMove(cmd, ask, step)

@@ -26,6 +26,7 @@ type Front struct {
 	config   peering.Config
 	site     *peering.Site
 	server   *server.Server
+	options  *server.Options // of server
 	conn     *nats.Conn
 	password string // of this process's own clients
 }
@@ -52,13 +53,14 @@ func StartFront(ctx context.Context, c peering.Config, waiting func(reason strin
 	// Both addresses are of this machine alone, and their doors refuse everyone but this process: NATS has no server of a
 	// cluster without them. Messages must have the size that the nodes allow, or a part of a body could not pass.
 	user, password := f.site.Credentials()
-	f.server, err = server.NewServer(&server.Options{ServerName: f.site.ServerName(), Host: "127.0.0.1",
+	f.options = &server.Options{ServerName: f.site.ServerName(), Host: "127.0.0.1",
 		Port: server.RANDOM_PORT, MaxPayload: natsserver.NodeMaxPayload, WriteDeadline: time.Minute, NoSigs: true,
 		Routes: f.site.Routes(), CustomClientAuthentication: f, CustomRouterAuthentication: closedDoor{},
 		Cluster: server.ClusterOpts{Name: f.site.ClusterName(), Host: "127.0.0.1", Port: server.RANDOM_PORT,
 			Username: user, Password: password, AuthTimeout: 30, TLSTimeout: 30, TLSConfig: f.site.TLS(),
 			PingInterval: routePing, MaxPingsOut: routePingOut, NoAdvertise: true,
-			Compression: server.CompressionOpts{Mode: server.CompressionOff}}})
+			Compression: server.CompressionOpts{Mode: server.CompressionOff}}}
+	f.server, err = server.NewServer(f.options)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
@@ -122,6 +124,36 @@ func (f *Front) Nodes() (names []string) {
 		names = append(names, p.Name)
 	}
 	return names
+}
+
+// followEvery is the interval at which a front-end asks who the nodes are.
+const followEvery = 10 * time.Second
+
+// Follow asks the nodes who the nodes are, until ctx ends: they join and leave where each has a part of the shards. It
+// calls changed after a change of [Front.Nodes].
+func (f *Front) Follow(ctx context.Context, changed func()) {
+	for {
+		for _, name := range f.Connected() {
+			r, err := ask[peering.Roster](ctx, f.conn, name, aboutMembers, nil)
+			if err != nil || r.Layout == nil {
+				continue
+			}
+			newer, err := f.site.Take(*r.Layout)
+			if err == nil && newer {
+				f.options = natsserver.SetRoutes(f.server, f.options, f.site.Routes())
+				changed()
+			}
+			if err != nil {
+				f.config.Log.Warn("cannot take who the nodes of the cluster are", "err", err)
+			}
+			break
+		}
+		select {
+		case <-time.After(followEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Shards returns the number of shards of the cluster.

@@ -85,6 +85,7 @@ func (n *Node) takeLayout(l peering.Layout) error {
 	}
 	if n.site.Layout().Version > 0 {
 		n.server.SetTags(n.site.Tags())
+		n.server.SetRoutes(n.site.Routes())
 	}
 	return nil
 }
@@ -197,6 +198,15 @@ func (n *Node) Advance(ctx context.Context, m *peering.Move, change func(*peerin
 // Move begins to move a shard's copy from a node to another one, and returns when that is recorded durably. Errors:
 // [shardmap.ErrHosts], [ErrMoving], [ErrNotSpread], [ErrMoveFormat], [natsserver.ErrNoMajority].
 func (n *Node) Move(ctx context.Context, shard int, from, to string) (*peering.Move, error) {
+	return n.move(ctx, shard, from, to, func(l *peering.Layout) bool {
+		l.EndFilling(from) // a person wants less there
+		return true
+	})
+}
+
+// move is Move. begins changes the layout as well, or returns false if the move is not to begin any more.
+func (n *Node) move(ctx context.Context, shard int, from, to string, begins func(*peering.Layout) bool) (*peering.Move,
+	error) {
 	if n == nil {
 		return nil, ErrNotClustered
 	}
@@ -213,6 +223,9 @@ func (n *Node) Move(ctx context.Context, shard int, from, to string) (*peering.M
 				return fmt.Errorf("%w: node %s is not connected", ErrNodeAway, name)
 			}
 		}
+		if !begins(l) {
+			return ErrMovedOn
+		}
 		move = &peering.Move{Number: l.Version + 1, Shard: shard, From: from, To: to, Step: peering.StepJoin}
 		l.Move, l.Ended = move, false
 		return nil
@@ -222,6 +235,68 @@ func (n *Node) Move(ctx context.Context, shard int, from, to string) (*peering.M
 	}
 	n.config.Log.Info("a shard begins to move", "shard", shard, "from", from, "to", to)
 	return move, nil
+}
+
+// Fill begins the next move that gives a node of [peering.Layout.Filling] its share, of a shard whose nodes are all
+// connected, or notes that the node has it. Where no such shard can move now, it does nothing. Errors: those of Move.
+func (n *Node) Fill(ctx context.Context) error {
+	l := n.site.Layout()
+	if len(l.Filling) == 0 {
+		return nil
+	}
+	// The one with the fewest shards comes first: of several that have joined, all get some soon.
+	to := slices.MinFunc(l.Filling, func(a, b string) int { return cmp.Compare(len(l.Hosts.Of(a)), len(l.Hosts.Of(b))) })
+	connected := append(n.connectedNodes(), n.site.Node())
+	step, more := l.Hosts.Fill(to, func(shard int) bool {
+		return !slices.ContainsFunc(append(slices.Clone(l.Hosts.Shards[shard]), to), func(name string) bool {
+			return !slices.Contains(connected, name)
+		})
+	})
+	if more {
+		_, err := n.move(ctx, step.Shard, step.From, step.To, func(now *peering.Layout) bool {
+			return slices.Contains(now.Filling, to)
+		})
+		return err
+	}
+	if _, later := l.Hosts.Fill(to, func(int) bool { return true }); later {
+		return nil // when nodes are back
+	}
+	err := n.changeLayout(ctx, func(now *peering.Layout) error {
+		if now.Version != l.Version {
+			return ErrMovedOn
+		}
+		now.EndFilling(to)
+		return nil
+	})
+	if err == nil {
+		n.config.Log.Info("a node that has joined has its share of the shards", "node", to, "shards", len(l.Hosts.Of(to)))
+	}
+	return err
+}
+
+// SetAutomatic says whether nodes that join get their share of shards without a person. Without, moves to those that
+// are getting it do not begin any more. Errors: those of Move.
+func (n *Node) SetAutomatic(ctx context.Context, on bool) error {
+	if n == nil {
+		return ErrNotClustered
+	}
+	err := n.changeLayout(ctx, func(l *peering.Layout) error {
+		if f := n.site.Format(); f < peering.JoinFormat {
+			return fmt.Errorf("%w: it is %d, and this needs %d: run `lazuli cluster upgrade --finish` when all nodes run "+
+				"this release", ErrMoveFormat, f, peering.JoinFormat)
+		}
+		if l.Manual == !on {
+			return errAsItIs
+		}
+		if l.Manual = !on; !on {
+			l.Filling = nil
+		}
+		return nil
+	})
+	if errors.Is(err, errAsItIs) {
+		return nil
+	}
+	return err
 }
 
 // ErrNodeAway: a node of a move does not run.
@@ -242,6 +317,7 @@ func (n *Node) CancelMove(ctx context.Context) (*peering.Move, error) {
 				"back", ErrMovedOn, m)
 		}
 		move = *m
+		l.EndFilling(m.To) // or the same move would begin again
 		if !m.Cancelled() {
 			move.Step = peering.StepCancel
 		}
@@ -270,6 +346,9 @@ func (n *Node) followLayout(ctx context.Context) {
 			continue
 		}
 		err := n.ReadLayout(ctx)
+		if err == nil {
+			err = n.noteAddress(ctx)
+		}
 		if text := fmt.Sprint(err); err != nil && text != problem && ctx.Err() == nil {
 			n.config.Log.Warn("cannot read which nodes have a shard; trying again", "err", err)
 			problem = text

@@ -58,7 +58,8 @@ func (l *nodeLogger) Errorf(format string, v ...any) {
 		l.stranger(text)
 		return
 	}
-	for _, part := range []string{"route", "Route", "authentication error", "duplicate name"} {
+	// A front-end, and a node that asks to be taken in, refuse what connects to them.
+	for _, part := range []string{"route", "Route", "authentication error", "duplicate name", "Error flushing"} {
 		if strings.Contains(text, part) {
 			l.Out.Debug("nats: " + text)
 			return

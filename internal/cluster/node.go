@@ -56,6 +56,8 @@ type Node struct {
 
 	caches natsserver.BlockCaches // used by watch
 
+	entered bool // this process has asked a member to take it in; used by Form
+
 	cancel   context.CancelFunc
 	done     chan struct{}
 	watching sync.WaitGroup // the elections
@@ -144,8 +146,15 @@ func (n *Node) join(ctx context.Context) error {
 }
 
 // startServer starts the embedded server with the identity of the node. again is set if the node has learned that its
-// peers belong to another cluster than the one that it was about to found; the server has been stopped then.
+// peers belong to another cluster than the one that it was about to found, or that they did not know it; the server has
+// been stopped then.
 func (n *Node) startServer(ctx context.Context) (again bool, err error) {
+	if n.site.Outside() {
+		if err := n.enter(ctx); err != nil {
+			return false, err
+		}
+		n.entered = true
+	}
 	dir := filepath.Join(n.config.Dir, n.site.Identity().Cluster)
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return false, fmt.Errorf("cluster: %w", err)
@@ -175,6 +184,9 @@ func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
 	e := n.server.Running()
 	poll := time.NewTicker(majorityPoll)
 	defer poll.Stop()
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	entered := n.enterLater(asking)
 	var considered, said time.Time
 	for {
 		if e.JetStreamIsCurrent() && metaLeader(e) != "" {
@@ -196,6 +208,9 @@ func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
 		}
 		select {
 		case <-poll.C:
+		case err := <-entered: // the other nodes accept this one from now on, at other addresses perhaps
+			n.entered = true
+			return true, err
 		case <-ctx.Done():
 			return false, fmt.Errorf("waiting for a majority of the cluster: %w: %s", context.Cause(ctx),
 				n.missing(context.Background()))

@@ -122,9 +122,12 @@ func (n *Node) start() error {
 		}
 	}
 	if n.site.Hosts() != nil {
-		if _, err := n.server.Conn().Subscribe(layoutNews, n.heardLayout); err != nil {
-			cancel()
-			return fmt.Errorf("cluster: %w", err)
+		for subject, handle := range map[string]nats.MsgHandler{layoutNews: n.heardLayout,
+			subject(aboutJoin, n.site.Node()): func(m *nats.Msg) { go n.answerJoin(ctx, m) }} {
+			if _, err := n.server.Conn().Subscribe(subject, handle); err != nil {
+				cancel()
+				return fmt.Errorf("cluster: %w", err)
+			}
 		}
 		n.watching.Go(func() { n.followLayout(ctx) })
 	}
@@ -289,6 +292,7 @@ const (
 	aboutForget  = "forget"  // a removal to note; the answer is the reason of a refusal
 	aboutCopies  = "copies"  // its Copies
 	aboutStatus  = "status"  // its Status, for a front-end
+	aboutJoin    = "join"    // a newcomer to take in; the answer is a welcome
 	aboutRaise   = "raise"   // a format of the cluster's data to take; the answer is the reason of a refusal
 )
 
@@ -602,7 +606,8 @@ func nodeOf(serverName string) string {
 }
 
 // Remove removes a node that does not run from the cluster: its copies are placed on other nodes, and a node of its
-// name can join with an empty folder. It may be called again after an error. Errors: [ErrNotClustered],
+// name can join with an empty folder. Where nodes have a part of the shards, and this one has none, the cluster has one
+// node less from then on. It may be called again after an error. Errors: [ErrNotClustered],
 // [ErrUnknownNode], [ErrNodeConnected], [natsserver.ErrNoMajority], [ErrCopies].
 func (n *Node) Remove(ctx context.Context, name string) error {
 	if n == nil {
@@ -649,7 +654,12 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 	if err := n.forget(name, incarnation); err != nil {
 		return err
 	}
-	n.config.Log.Info("removed a node from the cluster", "node", name)
+	left, err := n.removeEmpty(ctx, name)
+	if err != nil {
+		return fmt.Errorf("the data folder of node %s was removed, but the cluster still has its name: run the command "+
+			"again: %w", name, err)
+	}
+	n.config.Log.Info("removed a node from the cluster", "node", name, "name_too", left)
 	return nil
 }
 

@@ -41,6 +41,9 @@ type Front struct {
 	stopped chan struct{} // closed when Stop begins
 	stop    sync.Once
 	unserve func(context.Context)
+	// follow ends what follows the nodes, and following waits for that.
+	follow    context.CancelFunc
+	following sync.WaitGroup
 }
 
 // ErrFront is the error of what needs the state of a node with data.
@@ -85,6 +88,9 @@ func StartFront(ctx context.Context, c Config) (_ *Front, err error) {
 		return nil, err
 	}
 	close(s.opened) // from here on requests are passed on
+	follow, end := context.WithCancel(context.Background())
+	s.follow = end
+	s.following.Go(func() { s.node.Follow(follow, func() { s.forward.SetNodes(s.node.Nodes()) }) })
 	if err := s.node.Answer(s.report); err != nil {
 		return nil, err
 	}
@@ -169,6 +175,10 @@ func (s *Front) Stop(ctx context.Context) error {
 			wait.Go(func() { s.unserve(ctx) })
 		}
 		wait.Wait()
+		if s.follow != nil {
+			s.follow()
+			s.following.Wait()
+		}
 		if s.forward != nil {
 			s.forward.Close()
 		}
@@ -285,6 +295,9 @@ func (s *Front) UpgradeCluster(context.Context, bool) (*cluster.Upgrade, error) 
 func (s *Front) MoveShard(context.Context, int, string, string) (*peering.Move, error) {
 	return nil, ErrFront
 }
+
+// SetAutomatic fails with [ErrFront].
+func (s *Front) SetAutomatic(context.Context, bool) error { return ErrFront }
 
 // CancelMove fails with [ErrFront].
 func (s *Front) CancelMove(context.Context) (*peering.Move, error) { return nil, ErrFront }

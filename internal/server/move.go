@@ -50,6 +50,8 @@ const (
 	// leaveWait bounds the time that the old node waits for the requests that it has begun, before it records that it
 	// leaves: each of its changes is refused from the record on.
 	leaveWait = 5 * time.Second
+	// fillPause is the time after a move before the next one begins without a person: leaders and clients settle.
+	fillPause = 5 * time.Second
 	// dropWait bounds the wait for requests of a shard that is given away. They are ended then.
 	dropWait = 10 * time.Second
 )
@@ -60,6 +62,8 @@ type mover struct {
 
 	left    uint64 // version of the layout at which this node has left a shard that the layout gives it, plus one
 	swept   uint64 // version of the layout at which this node has had no folder too many, plus one
+	version uint64 // of the layout that was seen last, and when it was seen first
+	changed time.Time
 	move    uint64 // number of the move that the rest is about
 	step    peering.Step
 	since   time.Time    // this node has seen the step first
@@ -105,6 +109,7 @@ func (s *Server) followMoves(ctx context.Context) {
 func (m *mover) tend(ctx context.Context, open *services) error {
 	node := open.node
 	l := node.Layout()
+	open.elsewhere.forward.SetNodes(node.Others()) // nodes join and leave
 	for n := range m.s.dir.Shards() {
 		has, of := l.Has(node.Name(), n), open.numbered(n)
 		var err error
@@ -121,7 +126,17 @@ func (m *mover) tend(ctx context.Context, open *services) error {
 		}
 	}
 	m.swept = l.Version + 1
+	if m.version != l.Version {
+		m.version, m.changed = l.Version, time.Now()
+	}
 	move := l.Moving()
+	// What is left of a decided move is to be done by one node, which may be away.
+	if len(l.Filling) > 0 && (move == nil || move.Decided()) && time.Since(m.changed) >= fillPause &&
+		open.nats.Leads(cluster.LayoutStream) {
+		if err := node.Fill(ctx); err != nil {
+			return err
+		}
+	}
 	if move == nil {
 		return nil
 	}
@@ -393,6 +408,15 @@ func (s *Server) CancelMove(ctx context.Context) (*peering.Move, error) {
 		return nil, errNotOpen
 	}
 	return open.node.CancelMove(ctx)
+}
+
+// SetAutomatic says whether nodes that join get shards by themselves, see [cluster.Node.SetAutomatic].
+func (s *Server) SetAutomatic(ctx context.Context, on bool) error {
+	open := s.services.Load()
+	if open == nil {
+		return errNotOpen
+	}
+	return open.node.SetAutomatic(ctx, on)
 }
 
 // Layout returns which nodes have a shard, and the move under way, as this node knows it. Errors:

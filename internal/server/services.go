@@ -199,19 +199,12 @@ func (s *Server) open(ctx context.Context) (err error) {
 
 // openElsewhere begins to pass requests on, if this node does not have all shards.
 func (s *Server) openElsewhere(o *services, nats *natsserver.Server, node *cluster.Node) error {
-	hosts := node.Hosts()
-	if hosts == nil {
+	if node.Hosts() == nil {
 		return nil
-	}
-	var nodes []string
-	for _, name := range hosts.Names() {
-		if name != node.Name() {
-			nodes = append(nodes, name)
-		}
 	}
 	e := &elsewhere{limit: httpserver.NewLimiter(s.config.MaxRequests), ended: o.board.Ended,
 		forward: forward.NewFront(forward.FrontConfig{
-			Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli elsewhere") }, Nodes: nodes,
+			Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli elsewhere") }, Nodes: node.Others(),
 			Services: slices.Concat(serviceNames(s.dir.Shards()), callServices(s.dir.Shards())), System: wire.IsSystem,
 			Log: s.config.Log})}
 	if err := e.forward.Open(); err != nil {

@@ -37,21 +37,25 @@ type FrontConfig struct {
 // and reads to all nodes in turns. It is safe for concurrent use.
 type Front struct {
 	f        *Forwarder
-	nodes    []string
 	look     time.Duration
 	turn     atomic.Uint64 // of the node that gets the next read
 	watching sync.WaitGroup
+	begin    func(node string) (stop context.CancelFunc) // begins to ask a node; set by Open
 	cancel   context.CancelFunc
 	logs     []string
 	counts   map[string]*[outcomes]atomic.Uint64 // by service
 
-	known sync.Mutex
-	here  map[string]here // what the nodes have said, by name; guarded by known
+	known sync.Mutex // guards the rest
+	// nodes are those to which requests go, and watches ends the questions to each.
+	nodes   []string
+	watches map[string]context.CancelFunc
+	here    map[string]here // what the nodes have said, by name
 }
 
 // NewFront returns a Front that knows of no node before [Front.Open].
 func NewFront(c FrontConfig) *Front {
-	t := &Front{nodes: c.Nodes, logs: c.Logs, here: map[string]here{}, counts: map[string]*[outcomes]atomic.Uint64{}}
+	t := &Front{nodes: c.Nodes, logs: c.Logs, here: map[string]here{}, watches: map[string]context.CancelFunc{},
+		counts: map[string]*[outcomes]atomic.Uint64{}}
 	for _, name := range c.Services {
 		t.counts[name] = new([outcomes]atomic.Uint64)
 	}
@@ -69,10 +73,32 @@ func (t *Front) Open() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
-	for _, node := range t.nodes {
+	t.begin = func(node string) context.CancelFunc {
+		ctx, stop := context.WithCancel(ctx)
 		t.watching.Go(func() { t.watch(ctx, node) })
+		return stop
 	}
+	t.SetNodes(t.nodes)
 	return nil
+}
+
+// SetNodes makes nodes those to which requests go. It is called after [Front.Open].
+func (t *Front) SetNodes(nodes []string) {
+	t.known.Lock()
+	defer t.known.Unlock()
+	for _, node := range nodes {
+		if t.watches[node] == nil {
+			t.watches[node] = t.begin(node)
+		}
+	}
+	for node, stop := range t.watches {
+		if !slices.Contains(nodes, node) {
+			stop()
+			delete(t.watches, node)
+			delete(t.here, node)
+		}
+	}
+	t.nodes = slices.Clone(nodes)
 }
 
 // Close ends what Open has begun. The outcome of requests that were passed on and have no answer is unknown.
@@ -115,6 +141,9 @@ func (t *Front) watch(ctx context.Context, node string) {
 func (t *Front) learn(node string, h here) {
 	t.known.Lock()
 	defer t.known.Unlock()
+	if t.watches[node] == nil { // it has left meanwhile
+		return
+	}
 	if before := t.here[node]; before.reads != h.reads || before.writes != h.writes {
 		t.f.config.Log.Info("a node of the cluster has changed what it serves", "peer", node, "reads", h.reads, "writes",
 			h.writes)

@@ -19,9 +19,10 @@ type Formats struct{ Oldest, Newest int }
 //	4  records of logs may name a predecessor whose place was not known when they were written
 //	5  nodes may have a fence ([Config.Fence]), which a release before does not compare
 //	6  a copy of a shard may move to another node, with records in the log of its blobs
+//	7  a cluster whose nodes have a part of the shards may get further nodes, and lose nodes
 //
 // Only tests change the variable, before anything else, to act as another release.
-var Supported = Formats{Oldest: 1, Newest: 6}
+var Supported = Formats{Oldest: 1, Newest: 7}
 
 // ConvertedFormat is the first format that knows converted clusters.
 const ConvertedFormat = 2
@@ -37,6 +38,10 @@ const FenceFormat = 5
 
 // MoveFormat is the first format in which a copy of a shard can move.
 const MoveFormat = 6
+
+// JoinFormat is the first format in which nodes join and leave a cluster whose nodes have a part of the shards: a
+// release before refuses a layout with other nodes.
+const JoinFormat = 7
 
 // Hello holds what a node says about itself when it connects to another one.
 type Hello struct {

@@ -41,18 +41,11 @@ func TestHostsOfACluster(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"all shards": {func(c *Config) { c.Copies = 0 }, "start the node with --cluster-copies 3"},
-		"another list": {func(c *Config) {
-			c.Peers = append(c.Peers, Peer{Name: "n6", Address: "127.0.0.1:6206"})
-		}, "it cannot get further nodes"},
-		"zones": {func(c *Config) {
-			for i := range c.Peers {
-				c.Peers[i].Zone = []string{"a", "b", "c"}[i%3]
-			}
-		}, "it cannot get further nodes"},
+		"all shards":         {func(c *Config) { c.Copies = 0 }, "start the node with --cluster-copies 3"},
+		"a number of shards": {func(c *Config) { c.Shards = 5 }, "start the node with --shards 4"},
 	} {
 		other := open(t, "n2", func(c *Config) { spread(c); try.change(c) })
-		if err := other.settle(id.Cluster, Joining); !errors.Is(err, ErrHosts) || !strings.Contains(err.Error(), try.want) {
+		if err := other.settle(id.Cluster, Joining); err == nil || !strings.Contains(err.Error(), try.want) {
 			t.Errorf("%s: error %v, want %q", name, err, try.want)
 		}
 	}
@@ -90,10 +83,11 @@ func TestHostsOfAFolder(t *testing.T) {
 			c.Peers[i].Zone = []string{"a", "b", "c"}[i%3]
 		}
 	}))
+	// A name that the cluster does not have says nothing.
+	check.OK(t, again(func(c *Config) { c.Peers = append(c.Peers, Peer{Name: "n6", Address: "127.0.0.1:6206"}) }))
 	for name, change := range map[string]func(*Config){
-		"a further node": func(c *Config) { c.Peers = append(c.Peers, Peer{Name: "n6", Address: "127.0.0.1:6206"}) },
-		"another node":   func(c *Config) { c.Peers[4].Name = "n6" },
-		"all shards":     func(c *Config) { c.Copies = 0 },
+		"a node less": func(c *Config) { c.Peers = c.Peers[:4] },
+		"all shards":  func(c *Config) { c.Copies = 0 },
 	} {
 		if err := again(change); !errors.Is(err, ErrHosts) {
 			t.Errorf("%s: error %v", name, err)
@@ -105,6 +99,77 @@ func TestHostsOfAFolder(t *testing.T) {
 	check.OK(t, id.write(dir))
 	if err := again(func(*Config) {}); !errors.Is(err, ErrHosts) {
 		t.Errorf("a folder with another table: error %v", err)
+	}
+}
+
+// A node with a longer list of peers takes no part before a member has given it the table and a layout that has it.
+// From then on the nodes are those of the layout, whatever a node is started with.
+func TestFurtherNode(t *testing.T) {
+	t.Parallel()
+	var config Config
+	founder := open(t, "n1", func(c *Config) { spread(c); config = *c })
+	check.OK(t, founder.Discover(t.Context(), func(string) {}))
+	further := Peer{Name: "n6", Address: "127.0.0.1:6206"}
+	n6 := open(t, "n6", func(c *Config) { spread(c); c.Peers = append(c.Peers, further) })
+	check.OK(t, n6.settle(founder.Identity().Cluster, Joining))
+	if !n6.Outside() || n6.Hosts() != nil || len(n6.Tags()) > 0 || n6.Self() != further {
+		t.Errorf("before it is taken in n6 has the table %+v and the tags %v", n6.Hosts(), n6.Tags())
+	}
+	if err := n6.Enter(founder.Roster()); !errors.Is(err, ErrHosts) {
+		t.Errorf("a roster without a layout: %v", err)
+	}
+	hosts := founder.Hosts()
+	for name, l := range map[string]Layout{"no such node": {Version: 1, Hosts: hosts}, "no table": {Version: 1}} {
+		r := founder.Roster()
+		r.Layout = &l
+		if err := n6.Enter(r); err == nil || !n6.Outside() {
+			t.Errorf("a roster with %s: %v", name, err)
+		}
+	}
+	l := Layout{Version: 1, Hosts: check.Must(hosts.Added(shardmap.Place{Node: "n6"}))(t),
+		Addresses: map[string]string{"n6": "127.0.0.1:6299"}}
+	for _, p := range config.Peers {
+		l.Addresses[p.Name] = "127.0.0.1:1" // its own list comes first
+	}
+	check.Must(founder.Take(l))(t)
+	r := founder.Roster()
+	other := *hosts
+	other.Revision = 9
+	r.Hosts = &other
+	if err := n6.Enter(r); !errors.Is(err, ErrHosts) {
+		t.Errorf("a roster with the table of another cluster: %v", err)
+	}
+	check.OK(t, n6.Enter(founder.Roster()))
+	if n6.Outside() || !n6.HasPeer("n1") || len(n6.Tags()) > 0 || n6.Layout().Version != 1 {
+		t.Errorf("n6 has the layout %+v", n6.Layout())
+	}
+	founder = check.Must(Open(config))(t) // with the list of before
+	if !founder.HasPeer("n6") || founder.address("n6") != "127.0.0.1:6299" || founder.address("n5") != "127.0.0.1:6205" {
+		t.Errorf("the nodes are %+v", founder.Peers())
+	}
+	short := config
+	short.Peers = config.Peers[:3]
+	if s := check.Must(Open(short))(t); s.address("n5") != "127.0.0.1:1" {
+		t.Errorf("with a short list the nodes are %+v", s.Peers())
+	}
+
+	hello := Hello{Node: "n6", Incarnation: n6.Identity().Incarnation, Process: "x", Cluster: founder.Identity().Cluster,
+		State: Joining, Format: Supported.Newest, Shards: 4}
+	_, password := founder.Credentials()
+	check.OK(t, founder.Admit(hello.encode(), password, "127.0.0.1:9"))
+	// Without it again: the name counts no longer, and the folder is not accepted.
+	check.OK(t, founder.Forget("n6", ""))
+	check.Must(founder.Take(Layout{Version: 2, Hosts: check.Must(l.Hosts.Removed("n6"))(t), Addresses: l.Addresses}))(t)
+	if founder.HasPeer("n6") || len(founder.Routes()) != 5 {
+		t.Errorf("after n6 has left the nodes are %+v", founder.Peers())
+	}
+	for want, incarnation := range map[string]string{"was removed from the cluster": hello.Incarnation,
+		"the cluster has no node n6": "another"} {
+		hello.Incarnation = incarnation
+		err := founder.Admit(hello.encode(), password, "127.0.0.1:9")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("n6 after it has left: %v, want %q", err, want)
+		}
 	}
 }
 

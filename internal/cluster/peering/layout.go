@@ -55,6 +55,13 @@ type Layout struct {
 	// Version rises with each change; 0 is the layout with which the cluster began.
 	Version uint64          `json:"version"`
 	Hosts   *shardmap.Hosts `json:"hosts"`
+	// Addresses are those of the nodes, by name, as of the last change of the nodes; nil before the first. A node's own
+	// list of peers comes first, so that addresses can change.
+	Addresses map[string]string `json:"addresses,omitempty"`
+	// Filling are the nodes that have joined and get their share of shards without a person, until they have it.
+	Filling []string `json:"filling,omitempty"`
+	// Manual is set if nodes that join get no shards by themselves.
+	Manual bool `json:"manual,omitempty"`
 	// Move is the one under way, or the last one; nil before the first.
 	Move *Move `json:"move,omitempty"`
 	// Ended is set when nothing of Move is left to do.
@@ -75,6 +82,11 @@ func (l Layout) Check() error {
 		return errors.New("peering: a layout without a table of hosts")
 	}
 	return l.Hosts.Check()
+}
+
+// EndFilling ends the moves to a node that begin without a person.
+func (l *Layout) EndFilling(node string) {
+	l.Filling = slices.DeleteFunc(slices.Clone(l.Filling), func(name string) bool { return name == node })
 }
 
 // Has reports whether a node has a folder of a shard: as one of its hosts, or as the node to which it moves.
@@ -147,14 +159,14 @@ func (s *Site) Take(l Layout) (newer bool, err error) {
 // take puts a layout into an identity, unless it is older.
 func (id *Identity) take(l Layout) (newer bool, err error) {
 	have := id.layout()
-	if have.Hosts == nil || l.Version <= have.Version {
+	if have.Hosts == nil && id.State != Fronting || l.Version <= have.Version {
 		return false, nil
 	}
 	if err := l.Check(); err != nil {
 		return false, err
 	}
-	if !slices.Equal(l.Hosts.Nodes, have.Hosts.Nodes) || len(l.Hosts.Shards) != len(have.Hosts.Shards) {
-		return false, fmt.Errorf("%w: a table of other nodes or shards", ErrHosts)
+	if have.Hosts != nil && len(l.Hosts.Shards) != len(have.Hosts.Shards) {
+		return false, fmt.Errorf("%w: a table of other shards", ErrHosts)
 	}
 	id.Layout = &l
 	return true, nil

@@ -36,7 +36,7 @@ var errNoServer = errors.New("the server at this address is not a Lazuli node")
 func (s *Site) probeAll(ctx context.Context) []Probe {
 	var list []Probe
 	var wait sync.WaitGroup
-	for _, p := range s.config.Peers {
+	for _, p := range s.Peers() {
 		if p.Name == s.config.Node {
 			continue
 		}

@@ -109,11 +109,20 @@ func (s *Site) remember(node, incarnation string) error {
 	return s.store(id)
 }
 
-// Peers returns the names and addresses of all nodes, this one included.
-func (s *Site) Peers() []Peer { return s.config.Peers }
+// Peers returns the names and addresses of all nodes, this one included: those of the configuration, or where nodes
+// have a part of the shards those of the layout.
+func (s *Site) Peers() []Peer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity.peers(&s.config)
+}
 
 // HasPeer reports whether a node with data has the name: others that are connected are front-ends.
-func (s *Site) HasPeer(name string) bool { return s.config.address(name) != "" }
+func (s *Site) HasPeer(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.address(name) != ""
+}
 
 // Hosts says which nodes have a shard; nil where all have all of them, and on a front-end.
 func (s *Site) Hosts() *shardmap.Hosts { return s.Layout().Hosts }
@@ -174,7 +183,7 @@ func (s *Site) Credentials() (user, password string) {
 func (s *Site) Routes() []*url.URL {
 	user, password := s.Credentials()
 	var list []*url.URL
-	for _, p := range s.config.Peers {
+	for _, p := range s.Peers() {
 		list = append(list, &url.URL{Scheme: "nats-route", Host: p.Address, User: url.UserPassword(user, password)})
 	}
 	return list
@@ -233,9 +242,20 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	if h.State == Fronting {
 		return h, s.admitFront(&h, id)
 	}
-	if s.config.address(h.Node) == "" {
+	// The most exact reason comes first.
+	if slices.Contains(id.Removed[h.Node], h.Incarnation) {
+		return h, fmt.Errorf("the data folder of node %s was removed from the cluster with `lazuli cluster leave`: start "+
+			"the node with an empty folder", h.Node)
+	}
+	switch {
+	case s.address(h.Node) != "":
+	case id.layout().Hosts == nil:
 		return h, fmt.Errorf("node %s is not among the peers of this node: add it there first, and start this node again",
 			h.Node)
+	case id.State == Joining:
+		return h, errWaiting // its layout may be old
+	default:
+		return h, fmt.Errorf("the cluster has no node %s: to join, it must start with an empty folder", h.Node)
 	}
 	if err := h.checkFormats(id.format()); err != nil {
 		return h, err
@@ -248,10 +268,6 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	}
 	// What this node knows of the other one comes first, then what the other one knows of this node: a decision about
 	// either of them holds, whichever of the two has it.
-	if slices.Contains(id.Removed[h.Node], h.Incarnation) {
-		return h, fmt.Errorf("the data folder of node %s was removed from the cluster with `lazuli cluster leave`: start "+
-			"the node with an empty folder", h.Node)
-	}
 	if known := id.Members[h.Node]; known != "" && known != h.Incarnation {
 		return h, fmt.Errorf("node %s has another data folder than before: if its folder was lost, run `lazuli cluster "+
 			"leave %s` on another node, and it can join with the new one; otherwise two nodes have this name",
@@ -292,7 +308,7 @@ func (s *Site) admit(user, password string) (Hello, error) {
 // it. The caller holds the lock.
 func (s *Site) admitFront(h *Hello, id *Identity) error {
 	switch {
-	case s.config.address(h.Node) != "":
+	case s.address(h.Node) != "":
 		return fmt.Errorf("%s is the name of a node with data: give the front-end one of its own", h.Node)
 	// Before that, JetStream counts the servers that it sees in order to find out how large the cluster is.
 	case id.State != Member:
@@ -340,14 +356,15 @@ type Roster struct {
 	Format  int                 `json:"format,omitempty"` // of the cluster's data
 	Members map[string]string   `json:"members"`          // incarnations, that of the node that answers included
 	Removed map[string][]string `json:"removed,omitempty"`
-	Layout  *Layout             `json:"layout,omitempty"` // nil before the first move
+	Layout  *Layout             `json:"layout,omitempty"` // nil before the first change
+	Hosts   *shardmap.Hosts     `json:"hosts,omitempty"`  // the table with which the cluster began
 }
 
 // Roster returns what this node knows.
 func (s *Site) Roster() Roster {
 	id := s.Identity()
 	id.Members[id.Node] = id.Incarnation
-	return Roster{id.format(), id.Members, id.Removed, id.Layout}
+	return Roster{id.format(), id.Members, id.Removed, id.Layout, id.Hosts}
 }
 
 // Learn stores durably the incarnation of a node to which this member has made a connection, unless it knows one: the
@@ -356,7 +373,7 @@ func (s *Site) Learn(node, incarnation string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.identity
-	if id.State != Member || node == id.Node || id.Members[node] != "" || s.config.address(node) == "" ||
+	if id.State != Member || node == id.Node || id.Members[node] != "" || s.address(node) == "" ||
 		slices.Contains(id.Removed[node], incarnation) {
 		return nil
 	}
@@ -387,16 +404,18 @@ func (s *Site) Adopt(r Roster) error {
 			}
 		}
 	}
-	maps.DeleteFunc(members, func(name, incarnation string) bool {
-		return s.config.address(name) == "" || slices.Contains(removed[name], incarnation)
-	})
-	id.Members, id.Removed, id.Format = members, removed, max(id.Format, r.Format)
 	// A folder that is new has the table with which the cluster began.
 	if r.Layout != nil {
 		if _, err := id.take(*r.Layout); err != nil {
 			return err
 		}
 	}
+	nodes := id.peers(&s.config)
+	maps.DeleteFunc(members, func(name, incarnation string) bool {
+		return slices.Contains(removed[name], incarnation) ||
+			!slices.ContainsFunc(nodes, func(p Peer) bool { return p.Name == name })
+	})
+	id.Members, id.Removed, id.Format = members, removed, max(id.Format, r.Format)
 	if err := id.checkFormat(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package natsserver
 
 import (
+	"net/url"
 	"slices"
 	_ "unsafe" // for go:linkname
 
@@ -26,6 +27,54 @@ func (s *Server) SetTags(tags []string) {
 	sendStats(s.embedded)
 	s.options = &options
 }
+
+// SetRoutes changes the addresses of other servers to which the embedded server connects. It does nothing while the
+// server does not run: the next start asks for them.
+func (s *Server) SetRoutes(routes []*url.URL) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.embedded != nil {
+		s.options = SetRoutes(s.embedded, s.options, routes)
+	}
+}
+
+// SetRoutes changes the addresses of other servers to which a server with options connects, as ReloadOptions does, and
+// returns its next options. Of an address that it has already the credentials stay.
+func SetRoutes(e *server.Server, options *server.Options, routes []*url.URL) *server.Options {
+	next := *options // the server does not change what it has
+	next.Routes = slices.Clone(routes)
+	var change routesChange
+	for i, r := range routes {
+		at := slices.IndexFunc(options.Routes, func(have *url.URL) bool { return have.Host == r.Host })
+		if at < 0 {
+			change.add = append(change.add, r)
+			continue
+		}
+		next.Routes[i] = options.Routes[at]
+	}
+	for _, have := range options.Routes {
+		if !slices.ContainsFunc(routes, func(r *url.URL) bool { return r.Host == have.Host }) {
+			change.remove = append(change.remove, have)
+		}
+	}
+	if len(change.add)+len(change.remove) == 0 {
+		return options
+	}
+	setOptions(e, &next)
+	applyRoutes(&change, e)
+	return &next
+}
+
+// routesChange has the memory of the library's routesOption.
+type routesChange struct {
+	_           struct{}
+	add, remove []*url.URL
+}
+
+// TestRoutesOfARunningServer in package cluster fails when the library renames this.
+
+//go:linkname applyRoutes github.com/nats-io/nats-server/v2/server.(*routesOption).Apply
+func applyRoutes(*routesChange, *server.Server)
 
 // TestTagsOfARunningServer fails when the library renames or removes one of these.
 

@@ -25,6 +25,7 @@ type Cluster interface {
 	UpgradeCluster(ctx context.Context, finish bool) (*cluster.Upgrade, error)
 	MoveShard(ctx context.Context, shard int, from, to string) (*peering.Move, error)
 	CancelMove(ctx context.Context) (*peering.Move, error)
+	SetAutomatic(ctx context.Context, on bool) error
 	Layout() (peering.Layout, error)
 }
 
@@ -42,6 +43,8 @@ func (h clusterHandler) routes(e *echo.Echo) {
 	e.GET("/admin/cluster/move", h.open(h.layout))
 	e.POST("/admin/cluster/move", localOnly(h.open(h.move)))
 	e.DELETE("/admin/cluster/move", localOnly(h.open(h.cancelMove)))
+	e.PUT("/admin/cluster/automatic", localOnly(h.open(h.automatic(true))))
+	e.DELETE("/admin/cluster/automatic", localOnly(h.open(h.automatic(false))))
 }
 
 // localOnly refuses requests from other machines. The admin listener has no authentication, and probes and metrics may
@@ -141,6 +144,16 @@ func (h clusterHandler) cancelMove(c echo.Context, cluster Cluster) error {
 		return failCluster(c, err)
 	}
 	return writeJSON(c, http.StatusOK, move)
+}
+
+// automatic is PUT and DELETE /admin/cluster/automatic.
+func (h clusterHandler) automatic(on bool) func(echo.Context, Cluster) error {
+	return func(c echo.Context, cluster Cluster) error {
+		if err := cluster.SetAutomatic(c.Request().Context(), on); err != nil {
+			return failCluster(c, err)
+		}
+		return c.NoContent(http.StatusNoContent)
+	}
 }
 
 func failCluster(c echo.Context, err error) error {

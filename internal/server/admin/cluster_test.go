@@ -51,6 +51,11 @@ func (f *fakeCluster) CancelMove(context.Context) (*peering.Move, error) {
 	return nil, cluster.ErrNoMove
 }
 
+func (f *fakeCluster) SetAutomatic(context.Context, bool) error {
+	f.changes++
+	return nil
+}
+
 func (*fakeCluster) Layout() (peering.Layout, error) { return peering.Layout{}, nil }
 
 // Other machines may see the state of a cluster, and not change it.
@@ -80,6 +85,8 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 		{"DELETE", "/admin/cluster/move", "10.0.0.9:4000", 403},
 		{"POST", "/admin/cluster/move", "127.0.0.1:4000", 400}, // without a body
 		{"DELETE", "/admin/cluster/move", "127.0.0.1:4000", 409},
+		{"PUT", "/admin/cluster/automatic", "10.0.0.9:4000", 403},
+		{"DELETE", "/admin/cluster/automatic", "127.0.0.1:4000", 204},
 	} {
 		r := httptest.NewRequest(tc.method, tc.path, nil)
 		r.Host, r.RemoteAddr = "127.0.0.1", tc.from

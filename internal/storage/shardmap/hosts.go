@@ -159,11 +159,47 @@ func (h *Hosts) Moved(shard int, from, to string) (*Hosts, error) {
 	slices.Sort(names)
 	next.Shards[shard] = names
 	for _, other := range names {
-		if zone := h.zone(to); other != to && zone != "" && h.zone(other) == zone {
+		if zone := h.Zone(to); other != to && zone != "" && h.Zone(other) == zone {
 			return nil, fmt.Errorf("%w: node %s is in zone %s, where %s has a copy of shard %d", ErrHosts, to, zone, other,
 				shard)
 		}
 	}
+	return next, next.Check()
+}
+
+// Added returns the table with a further node, which has no shard yet, with the next revision. Errors: [ErrHosts] if
+// the name is taken, if there are too many nodes, and if it has a zone and the others have none, or the other way
+// round.
+func (h *Hosts) Added(p Place) (*Hosts, error) {
+	switch zoned := h.Nodes[0].Zone != ""; {
+	case slices.Contains(h.Names(), p.Node):
+		return nil, fmt.Errorf("%w: the cluster has a node %s already", ErrHosts, p.Node)
+	case len(h.Nodes) == MaxNodes:
+		return nil, fmt.Errorf("%w: the cluster has %d nodes, which is the largest number", ErrHosts, MaxNodes)
+	case zoned && p.Zone == "":
+		return nil, fmt.Errorf("%w: the nodes of this cluster have zones, and node %s has none: give it one, as "+
+			"%s=ADDRESS@%s", ErrHosts, p.Node, p.Node, h.Nodes[0].Zone)
+	case !zoned && p.Zone != "":
+		return nil, fmt.Errorf("%w: node %s has zone %s, and the nodes of this cluster have no zones", ErrHosts, p.Node,
+			p.Zone)
+	}
+	next := &Hosts{Revision: h.Revision + 1, Nodes: append(slices.Clone(h.Nodes), p), Shards: h.Shards}
+	slices.SortFunc(next.Nodes, func(a, b Place) int { return strings.Compare(a.Node, b.Node) })
+	return next, next.Check()
+}
+
+// Removed returns the table without a node, with the next revision. Errors: [ErrHosts] if the node has a shard, and if
+// too few nodes or zones would be left.
+func (h *Hosts) Removed(node string) (*Hosts, error) {
+	switch on := h.Of(node); {
+	case !slices.Contains(h.Names(), node):
+		return nil, fmt.Errorf("%w: the cluster has no node %q: its nodes are %s", ErrHosts, node,
+			strings.Join(h.Names(), ", "))
+	case len(on) > 0:
+		return nil, fmt.Errorf("%w: node %s has %d shards", ErrHosts, node, len(on))
+	}
+	next := &Hosts{Revision: h.Revision + 1, Shards: h.Shards,
+		Nodes: slices.DeleteFunc(slices.Clone(h.Nodes), func(p Place) bool { return p.Node == node })}
 	return next, next.Check()
 }
 
@@ -229,6 +265,26 @@ func (h *Hosts) even() (Step, *Hosts) {
 	return Step{}, nil
 }
 
+// Fill returns the next move that gives a node its share: from the node that has the most shards, and at least two
+// more, as far as zones and allowed permit. It returns false when the node has its share. Each such move makes the
+// numbers of two nodes more equal, and none leads away from the node, so they come to an end, and none is taken back.
+func (h *Hosts) Fill(node string, allowed func(shard int) bool) (Step, bool) {
+	for _, from := range slices.Backward(h.byLoad()) {
+		if len(h.Of(from))-len(h.Of(node)) < 2 {
+			break
+		}
+		for _, shard := range h.Of(from) {
+			if !allowed(shard) {
+				continue
+			}
+			if _, err := h.Moved(shard, from, node); err == nil {
+				return Step{shard, from, node}, true
+			}
+		}
+	}
+	return Step{}, false
+}
+
 // byLoad returns the names of the nodes, that with the fewest shards first.
 func (h *Hosts) byLoad() []string {
 	names := h.Names()
@@ -236,8 +292,8 @@ func (h *Hosts) byLoad() []string {
 	return names
 }
 
-// zone returns the zone of a node.
-func (h *Hosts) zone(node string) string {
+// Zone returns the zone of a node, "" without one.
+func (h *Hosts) Zone(node string) string {
 	for _, n := range h.Nodes {
 		if n.Node == node {
 			return n.Zone

@@ -136,6 +136,70 @@ func TestHostsRefused(t *testing.T) {
 	}
 }
 
+// A node comes without a shard, and goes when it has none.
+func TestAddedAndRemoved(t *testing.T) {
+	h := check.Must(NewHosts(places(6, 3), 4))(t)
+	before := h.Sum()
+	next := check.Must(h.Added(Place{"m", "zone-1"}))(t)
+	if next.Revision != 2 || next.Nodes[0].Node != "m" || next.Of("m") != nil || next.Zone("m") != "zone-1" ||
+		h.Sum() != before {
+		t.Errorf("with a further node %+v", next)
+	}
+	if back := check.Must(next.Removed("m"))(t); !slices.Equal(back.Nodes, h.Nodes) || back.Revision != 3 {
+		t.Errorf("without it again %+v", back)
+	}
+	if got := len(next.Balance()); got != 1 { // 12 copies on seven nodes: one or two each
+		t.Errorf("%d moves give the node its share", got)
+	}
+	flat := check.Must(NewHosts(places(3, 0), 4))(t)
+	full := check.Must(NewHosts(places(MaxNodes, 0), 16))(t)
+	last := check.Must(check.Must(NewHosts(places(3, 3), 4))(t).Added(Place{"m", "zone-1"}))(t)
+	for want, err := range map[string]error{
+		"has a node n1 already":      second(h.Added(Place{"n1", "zone-1"})),
+		"give it one, as m=ADDRESS@": second(h.Added(Place{"m", ""})),
+		"have no zones":              second(flat.Added(Place{"m", "zone-1"})),
+		"which is the largest":       second(full.Added(Place{"m", ""})),
+		"has no name":                second(flat.Added(Place{})),
+		"has no node":                second(h.Removed("m")),
+		"node n1 has 2 shards":       second(h.Removed("n1")),
+		"node n1 has 4 shards":       second(last.Removed("n1")),
+	} {
+		if !errors.Is(err, ErrHosts) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// A node gets its share by moves that lead to it alone, each from a node with more.
+func TestFill(t *testing.T) {
+	// In three zones each shard has a node in each, so a node takes from those of its own zone alone.
+	for zones, want := range map[int]int{0: 10, 3: 9} {
+		zone := map[int]string{3: "zone-1"}[zones]
+		h := check.Must(check.Must(NewHosts(places(9, zones), 36))(t).Added(Place{"m", zone}))(t)
+		moves := 0
+		for ; ; moves++ {
+			step, more := h.Fill("m", func(int) bool { return true })
+			if !more {
+				break
+			}
+			if step.To != "m" || len(h.Of(step.From)) < len(h.Of("m"))+2 {
+				t.Fatalf("%d zones: the move %+v", zones, step)
+			}
+			h = check.Must(h.Moved(step.Shard, step.From, step.To))(t)
+		}
+		if moves != len(h.Of("m")) || moves != want {
+			t.Errorf("%d zones: %d moves, and the node has %d of 36 shards", zones, moves, len(h.Of("m")))
+		}
+	}
+	h := check.Must(check.Must(NewHosts(places(3, 0), 4))(t).Added(Place{"m", ""}))(t)
+	step, more := h.Fill("m", func(shard int) bool { return shard == 2 })
+	if _, other := h.Fill("m", func(int) bool { return false }); !more || step.Shard != 2 || other {
+		t.Errorf("only shard 2 is allowed, and the move is %+v, %v", step, more)
+	}
+}
+
+func second(_ *Hosts, err error) error { return err }
+
 // A move changes one shard, and what breaks a rule is refused with the reason.
 func TestMoved(t *testing.T) {
 	h := check.Must(NewHosts([]Place{{"a1", "a"}, {"a2", "a"}, {"b1", "b"}, {"b2", "b"}, {"c1", "c"}}, 4))(t)
