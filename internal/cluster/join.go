@@ -165,6 +165,7 @@ func (n *Node) addNode(ctx context.Context, c *newcomer) error {
 	}
 	added := false
 	err := n.changeLayout(ctx, func(l *peering.Layout) error {
+		// Two nodes with one address would each take the other one's connections.
 		for _, p := range n.site.Peers() {
 			if p.Name != c.Name && p.Address == c.Address {
 				return fmt.Errorf("%w: its address %s is that of node %s", ErrJoin, c.Address, p.Name)
@@ -188,6 +189,7 @@ func (n *Node) addNode(ctx context.Context, c *newcomer) error {
 				l.Filling = append(slices.Clone(l.Filling), c.Name)
 			}
 		}
+		// Those of all nodes: the new one may have been started with the names of some.
 		l.Addresses = n.addresses(l)
 		l.Addresses[c.Name] = c.Address
 		return nil
