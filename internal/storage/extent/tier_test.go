@@ -28,6 +28,13 @@ func (h *heldTier) fail(err error) {
 	h.err = err
 }
 
+// flip changes a byte of an object, or changes it back.
+func (h *heldTier) flip(id uint64, at int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.objects[id][at] ^= 1
+}
+
 func (h *heldTier) Open(id uint64, _ int64, _ string) io.ReaderAt { return heldObject{h, id} }
 
 type heldObject struct {
@@ -66,7 +73,8 @@ func (h *heldTier) moved(t *testing.T, s *Store, content []byte) Slice {
 }
 
 // Content that only the tier has is read whole and by parts, also by a slice without the checksum of its record. A tier
-// that does not answer is an error that says so, and no end of the content.
+// that does not answer is an error that says so, and no end of the content. Of a record that the tier has changed nothing
+// is read.
 func TestContentThatOnlyATierHas(t *testing.T) {
 	t.Parallel()
 	tier, content := &heldTier{objects: map[uint64][]byte{}}, random(1, 5000)
@@ -89,6 +97,17 @@ func TestContentThatOnlyATierHas(t *testing.T) {
 	}
 	tier.fail(nil)
 	wantContent(t, s, []Slice{part}, content[100:300])
+	// A bit that the tier has changed, outside the part.
+	tier.flip(whole.Extent, whole.Offset+4000)
+	for name, x := range map[string]Slice{"whole": whole, "a part": part} {
+		r := check.Must(s.NewReader([]Slice{x}, 0, x.Length))(t)
+		if p, err := io.ReadAll(r); len(p) > 0 || !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s, changed: %d bytes, %v; want ErrCorrupt", name, len(p), err)
+		}
+		check.OK(t, r.Close())
+	}
+	tier.flip(whole.Extent, whole.Offset+4000)
+	wantContent(t, s, []Slice{whole}, content)
 }
 
 // A file that cannot be removed is an error of Drop, after which its content is read from the tier.
