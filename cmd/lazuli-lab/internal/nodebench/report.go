@@ -80,16 +80,21 @@ func (r *Report) WriteText(out io.Writer) error {
 func (r *Result) row(w io.Writer) {
 	t := r.all()
 	sum := t.sum()
-	var failed []string
-	for label, n := range t.failed {
-		failed = append(failed, fmt.Sprint(n, " ", label))
-	}
-	slices.Sort(failed)
 	inserts := float64(max(t.times.Count(), 1))
 	fmt.Fprintf(w, "%s\t%.0f\t%v\t%v\t%v\t%.1f %%\t%.1f\t%.0f\t%.0f\t%.0f %%\t%s\t\n", r.Name, t.rate(),
 		short(t.times.Quantile(0.5)), short(t.times.Quantile(0.99)), short(t.processor()), 100*r.busiest(),
 		inserts/max(sum.appends, 1), sum.appends, sum.conflicts, 100*sum.passed/inserts,
-		cmp.Or(strings.Join(failed, ", "), "0"))
+		t.failures())
+}
+
+// failures says how many inserts have failed, by the reason.
+func (t *turn) failures() string {
+	var list []string
+	for label, n := range t.failed {
+		list = append(list, fmt.Sprint(n, " ", label))
+	}
+	slices.Sort(list)
+	return cmp.Or(strings.Join(list, ", "), "0")
 }
 
 // ratios prints the ratio of the rates in each turn, in rising order, with the one in the middle.

@@ -232,8 +232,8 @@ func (c *Config) turn(ctx context.Context, s *cluster, clients int, at func(s *c
 	}
 	s.turns = append(s.turns, t)
 	// Where all of it comes near the processors of the machine, that is what was measured.
-	c.say("%s, %s: %.0f inserts/s, median %v, %v failed; of a processor: busiest node %.0f %%, all nodes %.0f %%, clients "+
-		"and disks %.0f %%", s.name, name(clients), t.rate(), t.times.Quantile(0.5), t.failed, 100*t.busiest(),
+	c.say("%s, %s: %.0f inserts/s, median %v, failed %s; of a processor: busiest node %.0f %%, all nodes %.0f %%, "+
+		"clients and disks %.0f %%", s.name, name(clients), t.rate(), t.times.Quantile(0.5), t.failures(), 100*t.busiest(),
 		100*t.sum().processor.Seconds()/t.took.Seconds(), 100*t.own.Seconds()/t.took.Seconds())
 	return ctx.Err()
 }
