@@ -2,6 +2,7 @@ package nodebench
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
+
+// adminToken is the token of the admin listeners: nodes that have accounts of a file answer nobody without one.
+var adminToken = rand.Text()
 
 // table is the table of which the clients insert the entities.
 const table = "inserted"
@@ -72,7 +76,11 @@ func (c *Config) start(ctx context.Context, name string, nodes int, command func
 	if c.Profiles != "" {
 		more = append(more, "--pprof")
 	}
-	start := func(args ...string) *exec.Cmd { return command(append(args, more...)...) }
+	start := func(args ...string) *exec.Cmd {
+		node := command(append(args, more...)...)
+		node.Env = append(node.Environ(), "LAZULI_ADMIN_TOKEN="+adminToken)
+		return node
+	}
 	if s.nodes, err = killrig.StartCluster(ctx, folder, nodes, start); err != nil {
 		return nil, err
 	}
@@ -222,11 +230,13 @@ func (s *cluster) counts(ctx context.Context) ([]counts, error) {
 }
 
 // ask asks the admin listener of a node.
+// The nodes that it asks have adminToken.
 func ask(ctx context.Context, admin, path string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+path, nil)
 	if err != nil {
 		return "", err
 	}
+	r.Header.Set("Authorization", "Bearer "+adminToken)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return "", err
