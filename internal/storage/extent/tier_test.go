@@ -73,8 +73,8 @@ func (h *heldTier) moved(t *testing.T, s *Store, content []byte) Slice {
 }
 
 // Content that only the tier has is read whole and by parts, also by a slice without the checksum of its record. A tier
-// that does not answer is an error that says so, and no end of the content. Of a record that the tier has changed nothing
-// is read.
+// that does not answer is an error that says so, and no end of the content. Nothing is read of a record that the tier
+// has changed.
 func TestContentThatOnlyATierHas(t *testing.T) {
 	t.Parallel()
 	tier, content := &heldTier{objects: map[uint64][]byte{}}, random(1, 5000)

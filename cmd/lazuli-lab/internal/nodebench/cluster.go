@@ -23,7 +23,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
-// adminToken is the token of the admin listeners: nodes that have accounts of a file answer nobody without one.
+// adminToken is the token of the admin listeners: nodes that have accounts of a file refuse callers without one.
 var adminToken = rand.Text()
 
 // table is the table of which the clients insert the entities.
