@@ -28,7 +28,7 @@ import (
 // movesVar is the number of moves of TestPausesOfMoves in place of its own.
 const movesVar = "LAZULI_TEST_MOVES"
 
-// A shard moves again and again while clients write, to it and to a shard that stays: no request fails, and the log has
+// A shard moves many times while clients write, to it and to a shard that stays: no request fails, and the log has
 // the longest write during each move, of both. What the writes to the other shard take is due to the load of the
 // machine. It runs only with LAZULI_TEST_FULL.
 func TestPausesOfMoves(t *testing.T) {

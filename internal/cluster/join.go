@@ -264,17 +264,14 @@ func (n *Node) noteAddress(ctx context.Context) error {
 	})
 }
 
-// others returns the names of a list without this node's.
-func (n *Node) others(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == n.site.Node() })
-}
-
 // Others returns the names of the other nodes of the cluster.
 func (n *Node) Others() (names []string) {
 	for _, p := range n.site.Peers() {
-		names = append(names, p.Name)
+		if p.Name != n.site.Node() {
+			names = append(names, p.Name)
+		}
 	}
-	return n.others(names)
+	return names
 }
 
 // enterLater asks the members to take this node in after it has waited for some time, if it joins a cluster whose nodes

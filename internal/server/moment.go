@@ -10,19 +10,17 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
-	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Moment is the state of all services and accounts at one moment, for a backup. Requests are served meanwhile; what
 // they delete keeps its space until Close. It is a [backup.Sharded].
 type Moment struct {
-	open   *services
-	info   backup.Info
-	shards []*momentShard
-	stop   context.Context // ends when the server stops
-	once   sync.Once
-	done   func()
+	shardedSource[*momentShard]
+	open *services
+	stop context.Context // ends when the server stops
+	once sync.Once
+	done func()
 }
 
 var _ backup.Sharded = (*Moment)(nil)
@@ -169,24 +167,4 @@ func (s *Server) Backup(ctx context.Context, hold bool, held backup.Held) (backu
 func (m *Moment) Close() error {
 	m.once.Do(m.done)
 	return nil
-}
-
-// Info implements [backup.Source].
-func (m *Moment) Info() backup.Info { return m.info }
-
-// Shard implements [backup.Sharded].
-func (m *Moment) Shard(number int) backup.Source { return m.shards[number] }
-
-// Database implements [backup.Source].
-func (m *Moment) Database(ctx context.Context, name string, emit func(part []byte) error) error {
-	return m.shards[0].Database(ctx, name, emit)
-}
-
-// Keys implements [backup.Source]. The file may have more keys than the moment.
-func (m *Moment) Keys(ctx context.Context) ([]byte, error) { return m.shards[0].Keys(ctx) }
-
-// Contents implements [backup.Source].
-func (m *Moment) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
-	emit func(extent.Content) error) error {
-	return m.shards[0].Contents(ctx, held, emit)
 }

@@ -50,3 +50,29 @@ func (s *momentShard) Contents(ctx context.Context, held func(extent.Window) []e
 	defer context.AfterFunc(s.moment.stop, cancel)()
 	return s.of.blobs.State.BackupContent(ctx, s.pins["blobs"], held, emit)
 }
+
+// shardedSource is a [backup.Sharded] without Close: its own methods give shard 0.
+type shardedSource[S backup.Source] struct {
+	info   backup.Info
+	shards []S
+}
+
+// Info implements [backup.Source].
+func (m *shardedSource[S]) Info() backup.Info { return m.info }
+
+// Shard implements [backup.Sharded].
+func (m *shardedSource[S]) Shard(number int) backup.Source { return m.shards[number] }
+
+// Database implements [backup.Source].
+func (m *shardedSource[S]) Database(ctx context.Context, name string, emit func(part []byte) error) error {
+	return m.shards[0].Database(ctx, name, emit)
+}
+
+// Keys implements [backup.Source]. The file may have more keys than the moment.
+func (m *shardedSource[S]) Keys(ctx context.Context) ([]byte, error) { return m.shards[0].Keys(ctx) }
+
+// Contents implements [backup.Source].
+func (m *shardedSource[S]) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
+	emit func(extent.Content) error) error {
+	return m.shards[0].Contents(ctx, held, emit)
+}

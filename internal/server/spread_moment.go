@@ -75,10 +75,9 @@ func (s *Server) momentOf(ctx context.Context, shards []*shard) (m *Moment, err 
 // SpreadMoment is the state of a cluster in which no node has all shards, for a backup: each shard at a moment of its
 // own, which is when it is read. It is a [backup.Sharded]. Close it.
 type SpreadMoment struct {
+	shardedSource[*spreadShard]
 	server *Server
 	open   *services
-	info   backup.Info
-	shards []*spreadShard
 	once   sync.Once
 }
 
@@ -98,7 +97,8 @@ func (s *Server) spreadMoment(ctx context.Context, held backup.Held) (*SpreadMom
 	if open == nil || !s.ready.Load() {
 		return nil, errNotOpen
 	}
-	m := &SpreadMoment{server: s, open: open, info: backup.Info{Release: buildinfo.Current().Version, Map: open.placed}}
+	m := &SpreadMoment{server: s, open: open}
+	m.info = backup.Info{Release: buildinfo.Current().Version, Map: open.placed}
 	if err := open.call(ctx, 0, http.MethodGet, "origin", nil, nil, &m.info.Origin); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
 	}
@@ -184,26 +184,6 @@ func (s *spreadShard) Close() error {
 		return nil
 	}
 	return source.Close()
-}
-
-// Info implements [backup.Source].
-func (m *SpreadMoment) Info() backup.Info { return m.info }
-
-// Shard implements [backup.Sharded].
-func (m *SpreadMoment) Shard(number int) backup.Source { return m.shards[number] }
-
-// Database implements [backup.Source].
-func (m *SpreadMoment) Database(ctx context.Context, name string, emit func(part []byte) error) error {
-	return m.shards[0].Database(ctx, name, emit)
-}
-
-// Keys implements [backup.Source].
-func (m *SpreadMoment) Keys(ctx context.Context) ([]byte, error) { return m.shards[0].Keys(ctx) }
-
-// Contents implements [backup.Source].
-func (m *SpreadMoment) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
-	emit func(extent.Content) error) error {
-	return m.shards[0].Contents(ctx, held, emit)
 }
 
 // Close implements [backup.Source].
