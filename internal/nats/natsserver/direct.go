@@ -74,3 +74,21 @@ func storeIn(node *server.Server, stream string) (store server.StreamStore, err 
 	}
 	return store, nil
 }
+
+// Copied returns the sequence of the last message that the embedded server's own copy of a stream has, and the size of
+// that copy in bytes. known is false if there is no such server, or if it has no copy.
+func (s *Server) Copied(stream string) (last uint64, bytes int64, known bool) {
+	s.mu.Lock()
+	node := s.embedded
+	s.mu.Unlock()
+	if node == nil {
+		return 0, 0, false
+	}
+	store, err := storeIn(node, stream)
+	if err != nil {
+		return 0, 0, false
+	}
+	var state server.StreamState
+	store.FastState(&state)
+	return state.LastSeq, int64(state.Bytes), true
+}

@@ -160,8 +160,8 @@ func (r *ReadIndex) Term(stream string) (term uint64, member bool) {
 	if group == "" { // no question was asked yet
 		return 0, false
 	}
-	g, member := r.group(group)
-	return g.Term, member && g.Term > 0
+	own, member := r.place(group)
+	return own.term, member && own.term > 0
 }
 
 // leader returns what the leader says, after a majority has confirmed its term.
@@ -172,23 +172,23 @@ func (r *ReadIndex) leader(ctx context.Context, stream string, from, to uint64) 
 	}
 	q.From, q.To = from, to
 	switch {
-	case own.ID == "":
+	case own.id == "":
 		leader, err = r.request(ctx, PeerID(other), q)
-	case own.State == server.Leader.String():
+	case own.leads:
 		leader, err = r.lead(ctx, q)
-	case own.Leader == "":
+	case own.leader == "":
 		err = fmt.Errorf("%w: %s has no leader", ErrNoReadIndex, stream)
 	default:
-		leader, err = r.request(ctx, own.Leader, q)
+		leader, err = r.request(ctx, own.leader, q)
 	}
 	if err != nil {
 		return leader, err
 	}
-	if leader.End == nil || own.Term > leader.Term {
+	if leader.End == nil || own.term > leader.Term {
 		return leader, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, stream)
 	}
 	others, confirmed := leader.Others, 1
-	if at := slices.Index(others, own.ID); at >= 0 {
+	if at := slices.Index(others, own.id); at >= 0 {
 		others, confirmed = slices.Delete(others, at, at+1), 2 // this server and the leader
 	}
 	return leader, r.confirm(ctx, q, others, leader.Term, leader.Quorum-confirmed)
@@ -201,26 +201,25 @@ func (r *ReadIndex) Leader(ctx context.Context, stream string) (id string, err e
 	switch {
 	case err != nil:
 		return "", err
-	case own.ID == "" && other == "":
+	case own.id == "" && other == "":
 		return "", nil
-	case own.ID == "":
+	case own.id == "":
 		return PeerID(other), nil
-	case own.State == server.Leader.String():
-		return own.ID, nil
+	case own.leads:
+		return own.id, nil
 	}
-	return own.Leader, nil
+	return own.leader, nil
 }
 
-// ask returns the question about a stream, and the state of its group on this server; if that is not a member, a state
+// ask returns the question about a stream, and the place of this server in its group; if it is not a member, a place
 // without an ID, and the name of the server that leads the stream. Then it asks that server, each time: a node without
 // a copy hears of a new leader by no other way.
-func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, other string,
-	err error) {
+func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own place, other string, err error) {
 	r.mu.Lock()
 	group := r.groups[stream]
 	r.mu.Unlock()
 	if group != "" {
-		if own, member := r.group(group); member {
+		if own, member := r.place(group); member {
 			return question{Stream: stream, Group: group}, own, "", nil
 		}
 	}
@@ -240,9 +239,9 @@ func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own ser
 	r.groups[stream] = group
 	r.mu.Unlock()
 	q = question{Stream: stream, Group: group}
-	own, member := r.group(group)
+	own, member := r.place(group)
 	if !member {
-		return q, server.RaftzGroup{}, info.Cluster.Leader, nil
+		return q, place{}, info.Cluster.Leader, nil
 	}
 	return q, own, "", nil
 }
@@ -464,6 +463,29 @@ func (r *ReadIndex) needed(node *server.Server, group string, g *server.RaftzGro
 		return need, &end
 	}
 	return need, nil
+}
+
+// place is the place of this server in a Raft group: its ID, its latest term, and the ID of the leader that it knows.
+type place struct {
+	id, leader string
+	term       uint64
+	leads      bool
+}
+
+// place returns the place of this server in a Raft group, and false if it is not a member. The nodes of a cluster with
+// many shards ask for that hundreds of times a second while no client does anything, so it does not build the whole
+// state of the group.
+func (r *ReadIndex) place(name string) (own place, member bool) {
+	node := r.running()
+	if node == nil {
+		return own, false
+	}
+	group, err := raftNode(node, name)
+	if err != nil || group == nil {
+		return own, false
+	}
+	return place{id: group.ID(), leader: group.GroupLeader(), term: group.Term(),
+		leads: group.State() == server.Leader}, true
 }
 
 // group returns the state of a Raft group on this server.

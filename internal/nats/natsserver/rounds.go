@@ -148,6 +148,16 @@ func turnOf(id, lost string, members []string) (turn int) {
 
 // raftNodes returns the members of Raft groups that a server has, by group.
 func raftNodes(s *server.Server) (nodes map[string]server.RaftNode, err error) {
+	return nodes, withRaftNodes(s, func(all map[string]server.RaftNode) { nodes = maps.Clone(all) })
+}
+
+// raftNode returns the member of a Raft group that a server has, nil if it has none.
+func raftNode(s *server.Server, group string) (node server.RaftNode, err error) {
+	return node, withRaftNodes(s, func(all map[string]server.RaftNode) { node = all[group] })
+}
+
+// withRaftNodes calls use with the server's own map of members, by group, which use must not keep.
+func withRaftNodes(s *server.Server, use func(all map[string]server.RaftNode)) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("natsserver: this version of nats-server has other fields than expected: %v", v)
@@ -158,5 +168,6 @@ func raftNodes(s *server.Server) (nodes map[string]server.RaftNode, err error) {
 	all := fieldOf[map[string]server.RaftNode](v.FieldByName("raftNodes"))
 	lock.RLock()
 	defer lock.RUnlock()
-	return maps.Clone(*all), nil
+	use(*all)
+	return nil
 }

@@ -20,6 +20,10 @@ const LogName = "queues"
 func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Config {
 	c := replog.Config{Conn: n.Conn(), Name: name, Replicas: n.Replicas(), InMemory: n.InMemory(), Log: log,
 		Failed: n.Failed, Suspect: n.Suspect}
+	c.Copied = func(stream string) (copied replog.Copied, known bool) {
+		copied.Last, copied.Bytes, known = n.Copied(stream)
+		return copied, known
+	}
 	c.Node, _ = os.Hostname()
 	if n.Alone() && !n.Shared() {
 		c.Store = n.Store

@@ -45,6 +45,9 @@ type Config struct {
 	Term func(stream string) (term uint64, member bool)
 	// Heads asks the leader of a stream for its messages of a range. Nil reads the messages.
 	Heads func(ctx context.Context, stream string, from, to uint64) (Heads, error)
+	// Copied returns what this node's own copy of a stream has; known is false if there is no such copy. It must be cheap:
+	// it is called twice a second. Nil makes the log ask other servers as often.
+	Copied func(stream string) (copied Copied, known bool)
 	// Settle is called after the stream was opened, and before each record is applied, for a server that makes something
 	// durable only then. After an error the record is applied later, when Settle succeeds. Nil does nothing.
 	Settle func(stream string) error
@@ -73,6 +76,14 @@ type Config struct {
 	schedule schedule.Schedule
 	servers  servers
 	chunk    int // largest payload of a message; 0 is what the server accepts
+}
+
+// Copied is what a node's own copy of a stream has, which may be less than the stream has.
+type Copied struct {
+	// Last is the sequence of its last message, 0 if it never had one.
+	Last uint64
+	// Bytes is its size.
+	Bytes int64
 }
 
 var nameRule = lazyregexp.New(`^[a-z0-9-]{1,64}$`)

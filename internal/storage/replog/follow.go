@@ -12,8 +12,11 @@ import (
 const (
 	// gapPatience is the time that the follower waits for a missing message to arrive before it reads it from the stream.
 	gapPatience = 2 * time.Millisecond
-	// pollInterval is the interval of reading the stream while nothing arrives.
+	// pollInterval is the interval of looking for messages while nothing arrives.
 	pollInterval = 500 * time.Millisecond
+	// fullPoll is the number of intervals after which the stream is read although the copy of this node has nothing new:
+	// another copy may have more.
+	fullPoll = 10
 )
 
 // Follow starts to process the stream after p, which is the zero Position for a node without state. It calls apply with
@@ -77,7 +80,7 @@ func (l *Log) republished(m *nats.Msg) {
 func (l *Log) run() {
 	defer l.running.Done()
 	poll := l.now().Add(pollInterval)
-	for {
+	for polls := 1; ; {
 		_, why := waitFor(l, poll.Sub(l.now()), l.wake, nil)
 		switch why {
 		case byClose:
@@ -86,6 +89,10 @@ func (l *Log) run() {
 			poll = l.now().Add(pollInterval)
 			l.probe()
 			l.recheck()
+			// A read costs two nodes some messages, and a node has hundreds of logs in which nothing happens.
+			if polls++; polls%fullPoll != 0 && l.hasAllOfCopy() {
+				continue
+			}
 		case byMessage:
 			l.pause(gapPatience)
 			if !l.mustLook.Swap(false) && !l.behind() {
@@ -94,6 +101,17 @@ func (l *Log) run() {
 		}
 		l.fill()
 	}
+}
+
+// hasAllOfCopy reports whether this node has processed all that its own copy of the stream has, and all that it has
+// heard of.
+func (l *Log) hasAllOfCopy() bool {
+	if l.config.Copied == nil || l.mustLook.Load() || l.behind() || l.verified.doubts() {
+		return false
+	}
+	copied, known := l.config.Copied(l.stream)
+	next, ok := l.state()
+	return known && ok && copied.Last < next
 }
 
 // fill reads the stream from the next message on until it has everything that it has heard of.

@@ -77,6 +77,7 @@ type jetStream struct {
 	subs []*nats.Subscription
 	// pieceTimeout is that of the constant, or shorter in tests.
 	pieceTimeout time.Duration
+	answers      answers // to reads
 
 	mu      sync.Mutex // guards the rest
 	handles map[string]jetstream.Stream
@@ -180,17 +181,17 @@ func (s *jetStream) series(pending int) (func(m *nats.Msg) (acknowledged, error)
 // https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-31.md
 func (s *jetStream) read(stream string, from uint64, n int,
 	take func(seq uint64, data []byte) (more bool, err error)) error {
-	sub, err := s.conn.SubscribeSync(nats.NewInbox())
+	found, err := s.answers.open(s.conn, n)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sub.Unsubscribe() }()
+	defer s.answers.close(found)
 	request := fmt.Sprintf(`{"seq":%d,"batch":%d,"max_bytes":%d}`, from, n, fetchBytes)
-	if err := s.conn.PublishRequest("$JS.API.DIRECT.GET."+stream, sub.Subject, []byte(request)); err != nil {
+	if err := s.conn.PublishRequest("$JS.API.DIRECT.GET."+stream, found.subject, []byte(request)); err != nil {
 		return err
 	}
 	for {
-		m, err := sub.NextMsg(fetchTimeout)
+		m, err := found.next(fetchTimeout)
 		if err != nil {
 			return err
 		}
@@ -276,7 +277,7 @@ func (s *jetStream) unsubscribe() error {
 	for _, sub := range s.subs {
 		errs = append(errs, sub.Unsubscribe())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.answers.end())...)
 }
 
 // errNoMessage means that the leader has no message from a sequence on.

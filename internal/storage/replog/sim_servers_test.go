@@ -312,6 +312,12 @@ func (v *simServers) read(stream string, from uint64, n int, take func(uint64, [
 	return nil
 }
 
+// copied returns what the server beside the node has, which is in its process.
+func (v *simServers) copied(stream string) (c Copied, known bool) {
+	_, c.Last = v.named(stream).State(v.n.index)
+	return c, true
+}
+
 func (v *simServers) message(stream string, from uint64) (seq uint64, data []byte, err error) {
 	st := v.named(stream)
 	ok := v.ask(st.Faults, fetchTimeout, func() bool {

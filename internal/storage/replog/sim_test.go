@@ -403,7 +403,7 @@ func (n *simNode) open() error {
 	ctx := testContext()
 	l, err := Open(ctx, Config{Name: "sim", Node: n.name, Replicas: simNodes, Log: slog.New(slog.DiscardHandler),
 		servers: n.servers, schedule: n.process, chunk: 64, End: n.servers.end, Heads: n.servers.heads, Term: n.servers.term,
-		Majority: func() bool { return !n.cut || !n.knows }})
+		Copied: n.servers.copied, Majority: func() bool { return !n.cut || !n.knows }})
 	if err != nil {
 		return err
 	}

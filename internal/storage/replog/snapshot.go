@@ -508,8 +508,13 @@ func (l *Log) Empty() bool {
 	return err == nil && info.State.LastSeq == 0 && !l.seeded
 }
 
-// Size returns the size of the log in bytes.
+// Size returns the size of the log in bytes, on this node if it has a copy.
 func (l *Log) Size(ctx context.Context) (int64, error) {
+	if l.config.Copied != nil {
+		if copied, known := l.config.Copied(l.stream); known {
+			return copied.Bytes, nil
+		}
+	}
 	info, err := l.servers.stream(ctx, l.stream)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
