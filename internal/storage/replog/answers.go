@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// answers receives the answers to reads, which have several messages each, by one subscription. A subscription for each
-// read would be told to every other server of the cluster, and then taken back: more messages than the read itself,
-// which the server of this node answers.
+// answers receives the answers to reads, which have several messages each, by one subscription. With a subscription for
+// each read, the node's server would announce it to every other server of the cluster, and withdraw it: more messages
+// than the read itself, which the node's server answers.
 type answers struct {
 	mu      sync.Mutex // guards the rest
 	sub     *nats.Subscription
