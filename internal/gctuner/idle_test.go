@@ -1,6 +1,9 @@
 package gctuner
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Memory goes back only where nothing happens for a while, and where there is some.
 func TestIdler(t *testing.T) {
@@ -51,5 +54,26 @@ func TestIdlerReleasesFilesOnce(t *testing.T) {
 				t.Errorf("sample %d: %v", n, files)
 			}
 		}
+	}
+}
+
+// What is registered is called until it is removed, and memory is returned if any of it has made some free.
+func TestWhenIdle(t *testing.T) {
+	var calls []string
+	add := func(name string, freed bool) (remove func()) {
+		return WhenIdle(func() bool { calls = append(calls, name); return freed })
+	}
+	removeA, removeB := add("a", true), add("b", false)
+	if freed := runIdleWork(); !freed {
+		t.Error("a has freed memory, which is not reported")
+	}
+	removeA()
+	if freed := runIdleWork(); freed {
+		t.Error("b has freed no memory, and some is reported")
+	}
+	removeB()
+	runIdleWork()
+	if want := []string{"a", "b", "b"}; !slices.Equal(calls, want) {
+		t.Errorf("called %v, want %v", calls, want)
 	}
 }

@@ -40,6 +40,7 @@ type Server struct {
 	following sync.WaitGroup
 
 	unserve func(context.Context) // ends what inproc.Serve has begun
+	unwatch func()                // ends the calls of writeOut; nil until the server is ready
 
 	stopping context.Context // ends when Stop begins
 	cancel   context.CancelFunc

@@ -123,6 +123,34 @@ func TestShards(t *testing.T) {
 	}
 }
 
+// A server that has become idle writes its databases' memtables to their files, of all shards, and has everything as
+// before.
+func TestWriteOut(t *testing.T) {
+	t.Parallel()
+	s, tenants := startShards(t, Config{Location: t.TempDir(), Shards: 2, Relaxed: true})
+	for name, x := range tenants {
+		x.fill(t, "of"+name)
+	}
+	if !s.writeOut() {
+		t.Error("nothing was written")
+	}
+	for n, of := range s.services.Load().list() {
+		// Work in the background may have written something since, but not the tables.
+		if wrote, err := of.tables.State.Database().WriteOut(); wrote || err != nil {
+			t.Errorf("the tables of shard %d were not written: %v, %v", n, wrote, err)
+		}
+	}
+	for name, x := range tenants {
+		if got := x.has(t, "of"+name); got != "bqt" {
+			t.Errorf("%s has %q of what it has made", name, got)
+		}
+	}
+	check.OK(t, s.Stop(t.Context()))
+	if s.writeOut() {
+		t.Error("a stopped server wrote")
+	}
+}
+
 // A folder has one number of shards for good, and what does not know shards does not open it.
 func TestNumberOfShardsIsFixed(t *testing.T) {
 	t.Parallel()

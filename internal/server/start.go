@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Start is [StartContext] without a time limit.
@@ -121,6 +123,7 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 		serve()
 	}
 	s.unserve = inproc.Serve(s.Transport().Handlers)
+	s.unwatch = gctuner.WhenIdle(s.writeOut)
 	s.ready.Store(true)
 	if s.isStandby() {
 		var follow context.Context
@@ -144,6 +147,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
 		s.ready.Store(false)
 		s.cancel()
+		if s.unwatch != nil {
+			s.unwatch()
+		}
 		s.moments.Lock() // waits for the moments; none begins after it
 		//lint:ignore SA2001 nothing is to be done meanwhile
 		s.moments.Unlock()
@@ -216,4 +222,23 @@ func (s *Server) Ready() error {
 		problems = append(problems, of.tables.Ready(), of.blobs.Ready(), of.queues.Ready())
 	}
 	return errors.Join(append(problems, open.logsReady())...)
+}
+
+// writeOut writes to the databases' files what is in memory and in their logs, when the process has become idle. It
+// reports whether that made memory free. Errors are left to the next writes, which meet them, too.
+func (s *Server) writeOut() (freed bool) {
+	open := s.services.Load()
+	if open == nil || s.isStandby() {
+		return false
+	}
+	for _, of := range open.list() {
+		for _, db := range []*store.DB{of.tables.State.Database(), of.queues.State.Database(), of.blobs.State.Database()} {
+			wrote, err := db.WriteOut()
+			if err != nil {
+				s.config.Log.Debug("a memtable cannot be written to its file; trying again with the next writes", "err", err)
+			}
+			freed = freed || wrote
+		}
+	}
+	return freed
 }

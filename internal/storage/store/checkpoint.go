@@ -18,10 +18,7 @@ import (
 )
 
 const (
-	// memtableSize is the size from which a memtable is frozen and written to bbolt, in bytes. Two memtables may exist at
-	// a time.
-	memtableSize = 4 << 20
-	// memtableWait is the multiple of memtableSize at which writers wait.
+	// memtableWait is the multiple of DB.memtableSize at which writers wait.
 	memtableWait = 3
 
 	// chunkPages is the approximate number of pages from which a transaction of bbolt ends: of those that its keys belong
@@ -44,6 +41,8 @@ func (db *DB) makeRoom() error {
 	for {
 		l := db.layers.Load()
 		switch {
+		case l.frozen == nil && db.writeOut.CompareAndSwap(true, false) && !l.active.empty():
+			return db.freeze()
 		case l.active.bytes < db.memtableSize && l.active.attached < db.attachedSize:
 			return nil
 		case l.frozen == nil:
@@ -69,6 +68,36 @@ func (db *DB) checkRoom() (err error) {
 		}
 	})
 	return err
+}
+
+// WriteOut writes what only the memtable and the log have to the file, and returns when it is there. It is for a store
+// that is idle: it frees up to memtableSize of memory, and the next Open has less to read from the log. It reports
+// whether there was something to write. After an error later writes try again.
+func (db *DB) WriteOut() (wrote bool, err error) {
+	if db.readOnly {
+		return false, ErrReadOnly
+	}
+	l := db.layers.Load()
+	if l.frozen == nil && l.active.empty() {
+		return false, nil
+	}
+	db.startCheckpoint() // again, if the last one failed
+	if err := db.awaitCheckpoint(); err != nil {
+		return false, err
+	}
+	if r := db.replica; r != nil {
+		r.log.At(func(replog.Position) {
+			// Close marks the store as closed before it takes this lock, and waits for a checkpoint that has begun.
+			if l := db.layers.Load(); l.frozen == nil && !l.active.empty() && !db.isClosed() {
+				err = db.freeze()
+			}
+		})
+	} else {
+		// Only the leader of a group may freeze, so there is a group, which writes nothing. Close waits for it.
+		db.writeOut.Store(true)
+		err = db.Update(func(*Tx) error { return nil })
+	}
+	return err == nil, errors.Join(err, db.awaitCheckpoint())
 }
 
 // freeze begins a new memtable and a new generation of the log, and starts a checkpoint of the old one. The caller

@@ -55,12 +55,13 @@ type DB struct {
 	guard        func(*Tx) error
 	gen          uint64 // used by the leader: generation of the active memtable
 	frozenGen    uint64 // generation of the frozen memtable; set before it is
-	memtableSize int    // tests use smaller values
+	memtableSize int    // from which one is frozen; two may exist at a time
 	attachedSize int
 	scratch      []byte      // used by the leader: memory of a record with attachments, or for a replicated log
 	spareSets    [2]WriteSet // used by the leader: memory for those of its group
 	chunkKeys    int         // maximum number of keys in a transaction of bbolt; tests use smaller values
 	checkpoints  checkpoints
+	writeOut     atomic.Bool // the next group freezes the memtable, whatever its size
 
 	trim *trimmer
 

@@ -54,6 +54,16 @@ func (m *memtable) insert(bucket int, w Write, group uint64) {
 	m.bytes += len(w.Key) + len(w.Value) + entryOverhead
 }
 
+// empty reports whether the memtable has no entry. Unlike bytes, it is for all goroutines.
+func (m *memtable) empty() bool {
+	for i := range m.lists {
+		if !m.lists[i].empty() {
+			return false
+		}
+	}
+	return true
+}
+
 func (m *memtable) publish(group uint64) {
 	m.newest = group
 	m.visible.Store(group)

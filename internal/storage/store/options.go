@@ -45,6 +45,9 @@ type Options struct {
 	// removed, in bytes; 0 means DefaultSnapshotLog, negative means never. The log becomes at least as long as the file.
 	// With Private, it is the size from which the log is cut, and 0 means DefaultPrivateLog.
 	SnapshotLog int64
+	// MemtableSize is the size from which what is in memory and the log is written to the file, in bytes; 0 means
+	// DefaultMemtable. A larger one suits entries that are removed soon after they were put: they never get to the file.
+	MemtableSize int
 	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It
 	// must not call the store, and must not keep the slices.
 	Applied func(Bucket, Write)
@@ -75,6 +78,9 @@ const (
 	DefaultSnapshotLog = 256 << 20
 	DefaultPrivateLog  = 64 << 20
 )
+
+// DefaultMemtable is the default of Options.MemtableSize.
+const DefaultMemtable = 4 << 20
 
 // Attachments keeps the bytes that transactions attach to the log (see Tx.Attach).
 //
