@@ -10,8 +10,8 @@ import (
 
 // Memory that a burst of work has left free is returned to the system when the process is idle. By itself the runtime
 // keeps the memory that the heap may grow by, which after a burst is a third of it. So are the pages of files that are
-// only read: the program's own, and those of mapped databases. What else the process could do without, such as memory of
-// writes that are not in their file yet, is the matter of functions that are registered by [WhenIdle].
+// only read: the program's own, and those of mapped databases. What else the process could do without, such as memory
+// of writes that are not in their file yet, is the matter of functions that are registered by [WhenIdle].
 const (
 	// idlePause is the time between two samples.
 	idlePause = 5 * time.Second
@@ -65,8 +65,8 @@ var idleWork struct {
 	list []*func() bool
 }
 
-// WhenIdle has f called each time that the process has become idle, until remove is called. f reports whether it has made
-// memory free, which is then returned to the system. The calls need the pace of this process: see [Pace.Start].
+// WhenIdle has f called each time that the process has become idle, until remove is called. f reports whether it has
+// made memory free, which is then returned to the system. The calls need the pace of this process: see [Pace.Start].
 func WhenIdle(f func() bool) (remove func()) {
 	idleWork.Lock()
 	defer idleWork.Unlock()

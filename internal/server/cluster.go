@@ -112,9 +112,9 @@ func (s *Server) tableOptions(ctx context.Context, nats *natsserver.Server, of *
 	return store.Options{Log: log}, err
 }
 
-// queueMemtable is the size of the memtable of queues, in bytes. A message that comes and goes while it is in the memtable
-// never gets to the file: a larger memtable saves most of the checkpoints of a queue in which some thousand messages
-// wait. Shards, of which there may be many, have the default.
+// queueMemtable is the size of the memtable of queues, in bytes. A message that comes and goes while it is in the
+// memtable never gets to the file: a larger memtable saves most of the checkpoints of a queue in which some thousand
+// messages wait. Shards, of which there may be many, have the default.
 const queueMemtable = 16 << 20
 
 // queueOptions are the options of the Queue service's store: a view of a log in all cases.

@@ -126,7 +126,8 @@ func openFile(path string, o Options) (db *DB, err error) {
 	}
 	b.AllocSize = allocSize
 	db = &DB{bolt: b, writer: bboltpage.NewWriter(b), buckets: o.Buckets, path: path, fs: o.FS, logger: o.Logger,
-		reproducible: o.reproducible, readOnly: o.ReadOnly, memtableSize: cmp.Or(o.MemtableSize, DefaultMemtable), attachedSize: attachedSize,
+		reproducible: o.reproducible, readOnly: o.ReadOnly,
+		memtableSize: cmp.Or(o.MemtableSize, DefaultMemtable), attachedSize: attachedSize,
 		chunkKeys: chunkKeys, minFlying: minFlying, attachments: o.Attachments, archive: o.Archive, guard: o.Guard,
 		ephemeral: o.Ephemeral}
 	// From here on every error closes the file and its log.
