@@ -120,7 +120,7 @@ func (s *core) update(w *Write, fn func(*change) error) (Result, error) {
 	later := s.ticks.Next(w.Now)
 	// Each run replaces done as a whole, so that nothing of an earlier run is counted or reported.
 	var done change
-	err := s.db.Update(func(tx *store.Tx) error {
+	err := s.db.UpdateFor(w.Account, func(tx *store.Tx) error {
 		done = change{Write: w, s: s, tx: tx, now: s.node.Now(tx, w.Now), at: s.node.Stamp(tx, at)}
 		// In this order: each stamp of a cluster is later than the one before, so that later stays behind at.
 		done.later = s.node.Stamp(tx, later)

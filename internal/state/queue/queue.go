@@ -46,7 +46,7 @@ func (q *Queue) id(tx *store.Tx) (queueID, error) {
 // update runs fn in a transaction; see [store.DB.Update].
 func (q *Queue) update(what string, fn func(tx *store.Tx, id queueID) error) error {
 	note := what + " " + q.Account + "/" + q.Name
-	return q.noted(q.store.db.Update(func(tx *store.Tx) error {
+	return q.noted(q.store.db.UpdateFor(q.Account, func(tx *store.Tx) error {
 		id, err := q.id(tx)
 		if err == nil {
 			tx.Note(note)

@@ -15,7 +15,7 @@ func (s *Store) Write(account, table string, m *Mutation, now time.Time) (r enti
 	at := s.ticks.Next(now)
 	// Outside the transaction, since the record belongs to the mutation: in most runs the machine can use it as it is.
 	m.stamp(at)
-	err = s.db.Update(func(tx *store.Tx) error {
+	err = s.db.UpdateFor(account, func(tx *store.Tx) error {
 		id, err := idOf(tx, account, table)
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (s *Store) WriteAll(account, table string, list []*Mutation, now time.Time)
 	for _, m := range list {
 		m.stamp(at)
 	}
-	err = s.db.Update(func(tx *store.Tx) error {
+	err = s.db.UpdateFor(account, func(tx *store.Tx) error {
 		id, err := idOf(tx, account, table)
 		if err != nil {
 			return &MutationError{0, err}

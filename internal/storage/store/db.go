@@ -65,7 +65,10 @@ type DB struct {
 
 	trim *trimmer
 
-	mu        sync.Mutex // guards queue, leading, flying, closed, gathering
+	mixed atomic.Bool // calls of several accounts wait: see UpdateFor
+
+	mu        sync.Mutex // guards the next fields up to closed
+	account   string     // of the leader of the last group
 	gathering gather.Gatherer
 	idle      sync.Cond // signalled when leading becomes false, and when no group is in flight any more
 	queue     []*call
@@ -116,6 +119,8 @@ type flying struct {
 // call is one waiting Update.
 type call struct {
 	fn      func(*Tx) error
+	account string // see UpdateFor
+	round   int    // see inTurns
 	err     error
 	panic   *Panic
 	promote bool          // set before wake: lead the next group

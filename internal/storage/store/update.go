@@ -30,11 +30,12 @@ const (
 // Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrDamaged if fn read damaged bytes, ErrFailed, ErrUnavailable
 // and ErrUnknown, or an error of the operating system. Nothing has been written then, unless the error is also
 // ErrFailed: then the next Open may find the writes or not; or ErrUnknown: then the writes may be visible later.
-func (db *DB) Update(fn func(*Tx) error) error {
+func (db *DB) Update(fn func(*Tx) error) error { return db.update(&call{fn: fn}) }
+
+func (db *DB) update(c *call) error {
 	if db.readOnly {
 		return ErrReadOnly
 	}
-	c := &call{fn: fn}
 	if db.replica != nil {
 		c.wake = make(chan struct{}, 1)
 	}
@@ -44,6 +45,7 @@ func (db *DB) Update(fn func(*Tx) error) error {
 		return ErrClosed
 	}
 	db.queue = append(db.queue, c)
+	db.arrived(c)
 	db.gathering.Arrived(len(db.queue))
 	if db.leading {
 		if c.wake == nil {
@@ -96,7 +98,7 @@ func (g *group) run() {
 	}
 	for {
 		// At least one call runs, since the write set is empty at first. Calls that do not run go back to the queue.
-		for !g.failed && g.next < len(g.calls) && g.writes.bytes < maxGroupBytes {
+		for !g.failed && g.next < len(g.calls) && g.writes.bytes < g.limit() {
 			c := g.calls[g.next]
 			g.next++
 			g.apply(c)
@@ -160,6 +162,7 @@ func (g *group) take() {
 	if i := slices.Index(g.db.queue, g.leader); i > 0 {
 		g.db.queue = slices.Insert(slices.Delete(slices.Clone(g.db.queue), i, i+1), 0, g.leader)
 	}
+	g.db.takeTurns()
 	n := min(len(g.db.queue), maxGroup)
 	g.calls = g.db.queue[:n:n]
 	g.db.queue = g.db.queue[n:]
