@@ -138,9 +138,17 @@ func (o *services) call(ctx context.Context, n int, method, operation string, qu
 		err = json.Unmarshal(text, answer)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return brokenOff(method, err)
 	}
 	return nil
+}
+
+// brokenOff is the error of a call without a whole answer. If it was to change something, it may have done so.
+func brokenOff(method string, err error) error {
+	if method == http.MethodGet {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 }
 
 // send is call without a document as the answer. The caller closes its body.
@@ -154,7 +162,7 @@ func (o *services) send(ctx context.Context, n int, method, operation string, qu
 	t := &inproc.Transport{Handlers: map[string]http.Handler{"shard": o.callHandler(n)}}
 	resp, err := t.RoundTrip(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return nil, brokenOff(method, err)
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil
