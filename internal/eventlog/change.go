@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,10 +71,31 @@ func decodeChange(v []byte) (*Change, error) {
 
 // Begin durably adds intents to the log of an account, before the changes that they describe, and returns their
 // numbers, in order. Each must be settled.
-func (l *Log) Begin(account string, list []Change) (numbers []uint64, err error) {
+func (l *Log) Begin(account string, list []Change) ([]uint64, error) {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Session = l.session
+	}
+	var drawn []uint64
+	numbers, err := l.add(account, list, func(number uint64) { drawn = append(drawn, number) })
+	if err != nil {
+		// If the outcome is unknown, they may be in the log, and nothing settles them.
+		for _, number := range drawn {
+			l.unsettled.Store(string(Key(account, number)), nil)
+		}
+	}
+	return numbers, err
+}
+
+// BeginFor is Begin for another process, whose session the intents have, see [NewSession].
+func (l *Log) BeginFor(account string, list []Change) ([]uint64, error) {
+	return l.add(account, list, func(uint64) {})
+}
+
+// add adds events to the log. drew is called with each number that is drawn.
+func (l *Log) add(account string, list []Change, drew func(number uint64)) (numbers []uint64, err error) {
 	records := make([][]byte, len(list))
 	for i, c := range list {
-		c.Session = l.session
 		if records[i], err = c.encode(); err != nil {
 			return nil, err
 		}
@@ -82,6 +104,7 @@ func (l *Log) Begin(account string, list []Change) (numbers []uint64, err error)
 		numbers = make([]uint64, len(list))
 		for i := range list {
 			numbers[i] = l.Next(tx)
+			drew(numbers[i])
 			tx.Put(l.Events, Key(account, numbers[i]), records[i])
 		}
 		return nil

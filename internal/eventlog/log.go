@@ -65,13 +65,18 @@ type Log struct {
 
 // Open returns the log in a database.
 func Open(c Config) (*Log, error) {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	l := &Log{Config: c, session: binary.BigEndian.Uint64(b[:]) | 1}
+	l := &Log{Config: c, session: NewSession()}
 	if l.Notify == nil {
 		l.Notify = func(string) {}
 	}
 	return l, l.count()
+}
+
+// NewSession returns a number that identifies a process in intents.
+func NewSession() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
 // Entry is an event in the log.

@@ -35,6 +35,9 @@ type Config struct {
 	Blob, Queue http.Handler
 	// Changes records the changes of queues and tables; nil: their events cannot be had.
 	Changes *changes.Recorder
+	// Changed, if set, makes the services record what the subscriptions of an account want, and returns when they do; the
+	// Manager leaves that to it. Nil: the Manager configures Changes.
+	Changed func(account string)
 	// Hosts are the hosts of webhooks; the zero value allows no host.
 	Hosts egress.Policy
 	// HasAccount reports whether an account exists. Required.
@@ -107,9 +110,9 @@ func Start(c Config) (*Manager, error) {
 		trims: make(chan struct{}, 1), trimmer: make(chan struct{})}
 	m.couriers = newCouriers(m.Hosts.Client(responseTimeout), c.Blob, c.Queue)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	logs := c.Logs
+	logs := c.Logs.All
 	if c.Held != nil {
-		logs.All, m.held = c.Held, map[*eventlog.Log]bool{}
+		logs, m.held = c.Held, map[*eventlog.Log]bool{}
 	}
 	runners, err := m.load(logs)
 	if err != nil {
@@ -122,27 +125,30 @@ func Start(c Config) (*Manager, error) {
 	for _, log := range c.Held {
 		m.held[log] = true
 	}
-	m.recordChanges()
+	m.recordChanges("")
 	go m.trim()
 	return m, nil
 }
 
 // load returns the runners of the subscriptions of logs, which do not run.
-func (m *Manager) load(logs Logs) ([]*runner, error) {
-	list, err := logs.list()
-	if err != nil {
-		return nil, err
-	}
-	runners := make([]*runner, len(list))
-	for i, s := range list {
-		var rec record
-		err := json.Unmarshal(s.Config, &rec)
-		if err == nil {
-			runners[i] = m.newRunner(&rec)
-			err = runners[i].load(s.Progress)
-		}
+func (m *Manager) load(logs []*eventlog.Log) ([]*runner, error) {
+	var runners []*runner
+	for _, log := range logs {
+		list, err := log.List()
 		if err != nil {
-			return nil, fmt.Errorf("event subscription %s of %s: %w", s.Name, s.Account, err)
+			return nil, err
+		}
+		for _, s := range list {
+			var rec record
+			err := json.Unmarshal(s.Config, &rec)
+			r := m.newRunner(&rec, log)
+			if err == nil {
+				err = r.load(s.Progress)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("event subscription %s of %s: %w", s.Name, s.Account, err)
+			}
+			runners = append(runners, r)
 		}
 	}
 	return runners, nil
@@ -156,7 +162,7 @@ func (m *Manager) Take(log *eventlog.Log) error {
 		return nil
 	}
 	// Before the log is held: after an error nothing has changed, and the caller tries again.
-	runners, err := m.load(Logs{All: []*eventlog.Log{log}, Of: m.Logs.Of})
+	runners, err := m.load([]*eventlog.Log{log})
 	if err != nil {
 		return err
 	}
@@ -166,7 +172,7 @@ func (m *Manager) Take(log *eventlog.Log) error {
 	m.mu.Lock()
 	m.held[log] = true
 	m.mu.Unlock()
-	m.recordChanges()
+	m.recordChanges("")
 	return nil
 }
 
@@ -179,7 +185,7 @@ func (m *Manager) Drop(log *eventlog.Log) {
 	delete(m.held, log)
 	m.mu.Unlock()
 	for _, r := range m.all() {
-		if m.Logs.Of(r.sub.Account) != log {
+		if r.log != log {
 			continue
 		}
 		// What a runner has delivered and not noted by now is delivered again by the other node.
@@ -226,8 +232,8 @@ func (m *Manager) Stop() {
 
 func key(account, name string) string { return account + "/" + strings.ToLower(name) }
 
-func (m *Manager) newRunner(rec *record) *runner {
-	return &runner{manager: m, sub: rec.Subscription, state: rec.State, code: rec.Code, codeEnds: rec.CodeEnds,
+func (m *Manager) newRunner(rec *record, log *eventlog.Log) *runner {
+	return &runner{manager: m, log: log, sub: rec.Subscription, state: rec.State, code: rec.Code, codeEnds: rec.CodeEnds,
 		wake: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{})}
 }
 
@@ -291,6 +297,10 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 	if err := m.elsewhere(s.Account); err != nil {
 		return Status{}, err
 	}
+	log := m.Logs.Of(s.Account)
+	if log == nil { // it has left this node meanwhile
+		return Status{}, ErrNotHere
+	}
 	m.mu.Lock()
 	count, taken := len(m.runners), m.runners[key(s.Account, s.Name)] != nil
 	m.mu.Unlock()
@@ -315,9 +325,9 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 	if rec.State == Succeeded {
 		rec.Code = ""
 	}
-	r := m.newRunner(&rec)
+	r := m.newRunner(&rec, log)
 	// The position is taken in the transaction that stores the subscription: no event is logged between the two.
-	err = m.Logs.Of(s.Account).Subscribe(s.Account, s.Name, mustMarshal(&rec), func(last uint64) []byte {
+	err = log.Subscribe(s.Account, s.Name, mustMarshal(&rec), func(last uint64) []byte {
 		r.lane = lane{Position: last}
 		return mustMarshal(&r.lane)
 	})
@@ -325,7 +335,7 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 		return Status{}, err
 	}
 	m.start(r)
-	m.recordChanges()
+	m.recordChanges(s.Account)
 	return r.status(), nil
 }
 
@@ -340,7 +350,7 @@ func (m *Manager) Confirm(account, name, code string) error {
 	if r.code == "" || subtle.ConstantTimeCompare([]byte(r.code), []byte(code)) != 1 || m.Now().After(r.codeEnds) {
 		return ErrCode
 	}
-	if err := m.Logs.Of(r.sub.Account).Set(r.sub.Account, r.sub.Name,
+	if err := r.log.Set(r.sub.Account, r.sub.Name,
 		mustMarshal(&record{Subscription: r.sub, State: Succeeded}), nil); err != nil {
 		return err
 	}
@@ -365,25 +375,29 @@ func (m *Manager) Remove(account, name string) error {
 		return cmp.Or(m.elsewhere(account), ErrNotFound)
 	}
 	// The record goes first. If that fails, nothing has changed and the runner goes on.
-	if err := m.Logs.Of(r.sub.Account).Unsubscribe(r.sub.Account, r.sub.Name); err != nil {
+	if err := r.log.Unsubscribe(r.sub.Account, r.sub.Name); err != nil {
 		return err
 	}
 	r.stop()
 	<-r.done
-	last, err := m.Logs.Of(r.sub.Account).LastNumber()
+	last, err := r.log.LastNumber()
 	m.mu.Lock()
 	delete(m.runners, key(account, name))
 	delete(m.finished, r)
 	m.abandoned[r.sub.Account] = last
 	m.mu.Unlock()
-	m.recordChanges()
+	m.recordChanges(account)
 	m.askTrim()
 	return err
 }
 
 // Discard finishes all events of an account that were logged so far, without delivering them.
 func (m *Manager) Discard(account string) error {
-	last, err := m.Logs.Of(account).LastNumber()
+	log := m.Logs.Of(account)
+	if log == nil {
+		return nil // nothing of it is delivered here
+	}
+	last, err := log.LastNumber()
 	if err != nil {
 		return err
 	}
@@ -411,12 +425,15 @@ func (m *Manager) Flush(ctx context.Context) (Flushed, error) {
 	// The end is fixed first: events that are logged during the wait are not waited for, or a busy account would never be
 	// flushed.
 	ends := map[*eventlog.Log]uint64{}
-	for _, log := range m.Logs.All {
-		last, err := log.LastNumber()
+	for _, r := range m.all() {
+		if _, known := ends[r.log]; known {
+			continue
+		}
+		last, err := r.log.LastNumber()
 		if err != nil {
 			return Flushed{}, err
 		}
-		ends[log] = last
+		ends[r.log] = last
 	}
 	left := Flushed{}
 	// First all lanes get their push, then each is waited for: one slow endpoint does not delay the others.
@@ -427,7 +444,7 @@ func (m *Manager) Flush(ctx context.Context) (Flushed, error) {
 		r.nudge()
 	}
 	for _, r := range m.all() {
-		if r.await(ctx, ends[m.Logs.Of(r.sub.Account)]) {
+		if r.await(ctx, ends[r.log]) {
 			continue
 		}
 		if left.Undelivered == nil {
@@ -494,10 +511,11 @@ func (m *Manager) trim() {
 		}
 		// An event is removed when all subscriptions of the account have read it.
 		for account, upTo := range m.trimmable() {
+			log := m.Logs.Of(account)
 			// Trim removes a bounded number at a time, so that writers get the store in between.
-			for more := trimmed[account] < upTo; more && m.ctx.Err() == nil; {
+			for more := trimmed[account] < upTo && log != nil; more && m.ctx.Err() == nil; {
 				var err error
-				if more, err = m.Logs.Of(account).Trim(account, upTo); err != nil {
+				if more, err = log.Trim(account, upTo); err != nil {
 					m.Logger.Error("trimming the event log failed", "account", account, "err", err)
 					break
 				}

@@ -27,6 +27,7 @@ const (
 // runner delivers the events of one subscription.
 type runner struct {
 	manager *Manager
+	log     *eventlog.Log // of the account
 	sub     Subscription
 
 	wake chan struct{}
@@ -73,7 +74,7 @@ func (r *runner) load(progress []byte) error {
 	}
 	kept := r.lane.Pending[:0]
 	for _, p := range r.lane.Pending {
-		b, ok, err := r.manager.Logs.Of(r.sub.Account).Get(r.sub.Account, p.Number)
+		b, ok, err := r.log.Get(r.sub.Account, p.Number)
 		if err != nil {
 			return err
 		}
@@ -180,7 +181,7 @@ func (r *runner) read() {
 
 // readLog returns the events in the log after a position; nil for an entry that is no event.
 func (r *runner) readLog(position uint64, room int) (list []*Event, upTo uint64, err error) {
-	entries, upTo, err := r.manager.Logs.Of(r.sub.Account).Read(r.sub.Account, position, room, maxReadBytes)
+	entries, upTo, err := r.log.Read(r.sub.Account, position, room, maxReadBytes)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -308,7 +309,7 @@ func (r *runner) store() {
 	if !changed {
 		return
 	}
-	switch err := r.manager.Logs.Of(r.sub.Account).Set(r.sub.Account, r.sub.Name, nil, progress); {
+	switch err := r.log.Set(r.sub.Account, r.sub.Name, nil, progress); {
 	case errors.Is(err, eventlog.ErrSubscriptionNotFound): // It is being removed.
 	case err != nil:
 		r.manager.Logger.Error("storing the progress of an event subscription failed", "account", r.sub.Account,
