@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/killrig"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -43,7 +44,7 @@ func TestEventsOfAClusterWhoseNodesAreKilled(t *testing.T) {
 	check.OK(t, err)
 	_, err = blobs.CreateContainer(t.Context(), "photos", nil)
 	check.OK(t, err)
-	subscribe(t, cluster)
+	subscribe(t, cluster, events.BlobCreated)
 
 	kills := killNodes(t, cluster)
 	want := map[string]bool{}
@@ -133,8 +134,8 @@ func killNodes(t *testing.T, cluster *killrig.Cluster) (end func() int) {
 	}
 }
 
-// subscribe adds a subscription at the node that delivers the events.
-func subscribe(t *testing.T, cluster *killrig.Cluster) {
+// subscribe adds a subscription to types of events at the node that delivers the events.
+func subscribe(t *testing.T, cluster *killrig.Cluster, types ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(nodesPatience); ; {
 		var output string
@@ -144,7 +145,7 @@ func subscribe(t *testing.T, cluster *killrig.Cluster) {
 			var code int
 			code, output = runCommand(t, "event", "add", "--name", "photos", "--endpoint-type", "storagequeue", "--endpoint",
 				"events",
-				"--included-event-types", "Microsoft.Storage.BlobCreated", "--admin-port", port)
+				"--included-event-types", strings.Join(types, ","), "--admin-port", port)
 			if code == exitOK {
 				return
 			}

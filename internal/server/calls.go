@@ -79,6 +79,7 @@ func (s *Server) newOperations(o *services) http.Handler {
 		})
 	}
 	s.momentOperations(handle)
+	o.eventOperations(handle)
 	if o.accounts != nil {
 		s.accountOperations(o, handle)
 	}
@@ -93,7 +94,10 @@ func (s *Server) newOperations(o *services) http.Handler {
 // callErrors are the errors that a caller tells apart, by the status that carries them.
 var callErrors = map[int]error{http.StatusServiceUnavailable: store.ErrUnavailable,
 	http.StatusGatewayTimeout: store.ErrUnknown, http.StatusInsufficientStorage: ErrDiskFull,
-	http.StatusConflict: errCallConflict}
+	http.StatusConflict: errCallConflict, http.StatusNotFound: errNoOperation}
+
+// errNoOperation: the node is of another release, or has other options.
+var errNoOperation = errors.New("the node does not know the operation")
 
 // errCallConflict: what was to be replaced has changed.
 var errCallConflict = errors.New("another node has changed it")

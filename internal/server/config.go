@@ -191,19 +191,11 @@ var ErrSpread = errors.New("needs nodes that have all shards")
 
 // checkSpread refuses what would need all shards on each node.
 func (c *Config) checkSpread() error {
-	if !c.spread() {
+	// The rules of a node would not hold for the requests that it passes on.
+	if !c.spread() || !c.Faults {
 		return nil
 	}
-	what := ""
-	switch {
-	case c.Events: // those of queues and tables are in the log of another shard, perhaps of other nodes
-		what = "delivery of events"
-	case c.Faults: // the rules of a node would not hold for the requests that it passes on
-		what = "fault rules"
-	default:
-		return nil
-	}
-	return fmt.Errorf("%s %w: leave it out, or start the cluster without a number of copies", what, ErrSpread)
+	return fmt.Errorf("fault rules %w: leave them out, or start the cluster without a number of copies", ErrSpread)
 }
 
 // spread reports whether the server is a node with a part of the shards.

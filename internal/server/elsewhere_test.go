@@ -75,6 +75,7 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 	c := newSpreadNodes(t)
 	c.free.Store(1 << 40)
 	for i := range c.configs {
+		c.configs[i].Events = true
 		c.configs[i].ManagedAccounts, c.configs[i].AccountGrace = true, time.Millisecond
 		c.configs[i].FreeSpace = func(string) (int64, error) { return c.free.Load(), nil }
 	}
@@ -90,6 +91,7 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 	t.Run("a copy to another node", c.testSpreadCopy)
 	t.Run("status", c.testSpreadStatus)
 	t.Run("a front-end", c.testSpreadFront)
+	t.Run("events", c.testSpreadEvents)
 	t.Run("added accounts", c.testSpreadAccounts)
 	t.Run("full disks", c.testSpreadFull)
 	t.Run("backups", c.testSpreadBackup)
@@ -305,7 +307,6 @@ func (c *spreadNodes) testSpreadRefused(t *testing.T) {
 		t.Errorf("a backup with held writes: error %v", err)
 	}
 	for name, change := range map[string]func(*Config){
-		"events": func(o *Config) { o.Events = true },
 		"faults": func(o *Config) { o.Faults = true },
 	} {
 		o := c.configs[0]

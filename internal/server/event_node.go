@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
-	blobstate "github.com/lazuli-storage/lazuli/internal/state/blob"
 )
 
 const (
@@ -27,23 +27,32 @@ const (
 // another node takes over within half a minute, and delivers again what was not noted as delivered. With shards, each
 // has its worker, which delivers the events in its log.
 type eventNode struct {
-	blobs   []*blobstate.Store // of the shards: they say which node is the worker
-	logs    events.Logs        // of the same shards, in the same order
-	changes *changes.Recorder
+	shards func() []*shard // that this node has: their blobs say which node is the worker
+	logs   events.Logs     // of the same shards, if they are always the same
 	// start starts the delivery of the events of some logs; nil is all.
 	start   func(held []*eventlog.Log) (*events.Manager, error)
 	manager *atomic.Pointer[events.Manager] // set while this node delivers
-	now     func() time.Time
-	logger  *slog.Logger
+	changes *changes.Recorder
+	// interests make the services record changes where this node may lack the shard of a subscription; otherwise it is
+	// nil, and the node reads the subscriptions itself.
+	interests *interests
+	now       func() time.Time
+	logger    *slog.Logger
 
+	changed chan struct{} // a subscription was changed
+
+	mu      sync.Mutex             // held during each step, and guards the rest
 	held    map[*eventlog.Log]bool // whose events this node delivers
-	changed chan struct{}          // a subscription was changed
 	loaded  time.Time              // when the subscriptions were last read
 	failing bool                   // the last check failed
 }
 
-// Subscribed makes the node read the subscriptions again.
-func (n *eventNode) Subscribed() {
+// Subscribed makes the node read the subscriptions of a shard again.
+func (n *eventNode) Subscribed(shard int) {
+	if n.interests != nil {
+		n.interests.nudge(shard)
+		return
+	}
 	select {
 	case n.changed <- struct{}{}:
 	default:
@@ -54,48 +63,57 @@ func (n *eventNode) Subscribed() {
 func (n *eventNode) run(ctx context.Context) {
 	tick := time.NewTicker(eventCheck)
 	defer tick.Stop()
-	defer n.stop()
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.stop()
+	}()
 	for {
-		n.note(n.step())
+		n.step()
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-n.changed:
+			n.mu.Lock()
 			n.loaded = time.Time{}
+			n.mu.Unlock()
 		}
 	}
 }
 
 // step starts or stops the delivery.
-func (n *eventNode) step() error {
+func (n *eventNode) step() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	var failed error
 	all := true
-	for i := range n.blobs {
-		mine, err := n.stepShard(i)
+	for _, of := range n.shards() {
+		if of.leaving.Load() {
+			continue
+		}
+		mine, err := n.stepShard(of)
 		failed, all = errors.Join(failed, err), all && mine
 	}
-	if failed != nil || all || time.Since(n.loaded) < eventReload {
-		return failed
+	if failed == nil && !all && n.interests == nil && time.Since(n.loaded) >= eventReload {
+		if failed = events.Record(n.changes, n.logs); failed == nil {
+			n.loaded = time.Now()
+		}
 	}
-	if err := events.Record(n.changes, n.logs); err != nil {
-		return err
-	}
-	n.loaded = time.Now()
-	return nil
+	n.note(failed)
 }
 
 // stepShard starts or stops the delivery of the events of one shard. It returns whether they are delivered here.
-func (n *eventNode) stepShard(i int) (delivers bool, err error) {
-	member, log := n.blobs[i].Membership, n.logs.All[i]
+func (n *eventNode) stepShard(of *shard) (delivers bool, err error) {
+	member, log := of.blobs.State.Membership, of.blobs.State.EventLog()
 	mine, err := member.Claim(n.now())
 	if err != nil {
 		n.drop(log) // another node may take over
 		return false, err
 	}
 	said := []any{}
-	if len(n.blobs) > 1 {
-		said = append(said, "shard", i)
+	if n.several() {
+		said = append(said, "shard", of.Number)
 	}
 	switch running := n.held[log]; {
 	case mine && !running:
@@ -111,6 +129,9 @@ func (n *eventNode) stepShard(i int) (delivers bool, err error) {
 	return mine, nil
 }
 
+// several reports whether the cluster has several shards.
+func (n *eventNode) several() bool { return n.interests != nil || len(n.logs.All) > 1 }
+
 // take begins to deliver the events of a log.
 func (n *eventNode) take(log *eventlog.Log) error {
 	if m := n.manager.Load(); m != nil {
@@ -119,7 +140,7 @@ func (n *eventNode) take(log *eventlog.Log) error {
 		}
 	} else {
 		var held []*eventlog.Log
-		if len(n.blobs) > 1 {
+		if n.several() {
 			held = []*eventlog.Log{log}
 		}
 		m, err := n.start(held)
@@ -132,18 +153,30 @@ func (n *eventNode) take(log *eventlog.Log) error {
 	return nil
 }
 
-// drop ends the delivery of the events of a log; without any, there is no delivery.
+// drop ends the delivery of the events of a log. Without any, there is no delivery, unless the node has to say which
+// other one delivers the events of an account.
 func (n *eventNode) drop(log *eventlog.Log) {
 	if !n.held[log] {
 		return
 	}
 	delete(n.held, log)
-	if len(n.held) == 0 {
+	if len(n.held) == 0 && n.interests == nil {
 		n.stop()
 		return
 	}
 	n.manager.Load().Drop(log)
 	n.loaded = time.Time{}
+}
+
+// release ends the delivery of the events of a shard that this node gives away. It was taken out, or is leaving: no
+// later step takes it.
+func (n *eventNode) release(of *shard) {
+	if n == nil || of.blobs.Service == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.drop(of.blobs.State.EventLog())
 }
 
 func (n *eventNode) stop() {
@@ -163,7 +196,8 @@ func (n *eventNode) note(err error) {
 }
 
 // startEvents starts the delivery of events; on a node of a cluster, only while the node is the worker. The
-// subscriptions are read before it returns, so that no change is made without its event.
+// subscriptions are read before it returns, so that no change is made without its event; where other nodes have them,
+// requests wait for that instead, see interests.
 func (s *Server) startEvents(o *services, n *eventNode) error {
 	if !s.sharesBlobs() {
 		m, err := n.start(nil)
@@ -173,18 +207,26 @@ func (s *Server) startEvents(o *services, n *eventNode) error {
 		}
 		return err
 	}
-	if err := s.whenElected(context.Background(),
-		func() error { return events.Record(n.changes, n.logs) }); err != nil {
-		return err
-	}
-	n.loaded = time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n.run(ctx)
-	}()
-	o.closers = append(o.closers, func() error { cancel(); <-done; return nil })
+	var running sync.WaitGroup
+	o.closers = append(o.closers, func() error { cancel(); running.Wait(); return nil })
+	if n.interests != nil {
+		m, err := n.start([]*eventlog.Log{}) // it delivers nothing yet
+		if err != nil {
+			return err
+		}
+		n.manager.Store(m)
+		if err := n.interests.run(ctx, &running); err != nil {
+			return err
+		}
+	} else {
+		if err := s.whenElected(context.Background(),
+			func() error { return events.Record(n.changes, n.logs) }); err != nil {
+			return err
+		}
+		n.loaded = time.Now()
+	}
+	running.Go(func() { n.run(ctx) })
 	return nil
 }
 

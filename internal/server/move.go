@@ -337,6 +337,7 @@ func (s *Server) passAll(ctx context.Context, open *services, of *shard) {
 		return
 	}
 	s.removeForward(open, of)
+	open.eventNode.release(of)
 	wait, cancel := context.WithTimeout(ctx, leaveWait)
 	defer cancel()
 	if err := of.gate.shut(wait, open.board.Release); err != nil {
@@ -362,6 +363,7 @@ func (s *Server) dropShard(ctx context.Context, open *services, n int) error {
 	if of != nil {
 		open.put(n, nil)
 		s.removeForward(open, of)
+		open.eventNode.release(of)
 		for name := range of.logs() {
 			open.node.RemoveReport(name)
 		}

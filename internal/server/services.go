@@ -25,7 +25,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
-	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/service"
 	"github.com/lazuli-storage/lazuli/internal/service/blobhost"
 	"github.com/lazuli-storage/lazuli/internal/service/queuehost"
@@ -110,8 +109,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 		}
 	}
 	o.having.Store(newHaving(numbered))
-	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, held: map[*eventlog.Log]bool{},
+	node := &eventNode{shards: o.list, manager: &o.events, now: c.Now, logger: c.Log, held: map[*eventlog.Log]bool{},
 		changed: make(chan struct{}, 1)}
+	if o.elsewhere != nil {
+		node.interests = newInterests(o, common.Changes, c.Log)
+	}
 	if s.Clustered() {
 		o.forward = s.newForwarder(nats, member, o.list())
 	}
@@ -153,19 +155,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
 	}
 	if c.Events && !s.isStandby() {
-		o.recorder = common.Changes
-		node.logs, node.changes = o.eventLogs(), common.Changes
-		for _, of := range o.list() {
-			node.blobs = append(node.blobs, of.blobs.State)
-		}
-		node.start = func(held []*eventlog.Log) (*events.Manager, error) {
-			return events.Start(events.Config{Logs: node.logs, Held: held,
-				Deliverer: func(account string) string { return o.of(wire.Blob, account).deliverer() },
-				Blob:      o.handler(wire.Blob), Queue: o.handler(wire.Queue),
-				Changes: common.Changes, Hosts: c.EventHosts,
-				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now,
-				Logger: c.Log})
-		}
+		o.recorder, o.eventNode = common.Changes, node
+		node.changes = common.Changes
+		o.delivery(s, node)
 		if err := s.startEvents(o, node); err != nil {
 			return fmt.Errorf("start the delivery of events: %w", err)
 		}
@@ -299,7 +291,7 @@ func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common f
 	config := &blobhost.Config{Common: common, Path: of.Blobs(), Extents: of.Extents(), Features: features,
 		ScopeKeys: of.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources,
 		Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events, EventLogged: o.wakeEvents,
-		Subscribed: node.Subscribed, AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(),
+		Subscribed: func() { node.Subscribed(of.Number) }, AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(),
 		Tier: s.tierOptions(of), Shard: of.Number, ReadOnly: s.isStandby()}
 	if o.placed != nil {
 		config.Hosts = func(account string) bool { return o.of(wire.Blob, account) == of }

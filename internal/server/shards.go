@@ -41,8 +41,10 @@ type services struct {
 	fronts map[wire.Service]http.Handler
 	opened chan struct{} // closed when fronts is set
 
-	events   atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
-	accounts *accounts.Manager              // nil without Config.ManagedAccounts
+	events atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
+	// eventNode decides on a node of a cluster whose events it delivers; nil without Config.Events.
+	eventNode *eventNode
+	accounts  *accounts.Manager // nil without Config.ManagedAccounts
 	// journal has the changes of added accounts on a node with shard 0, if a node may not have it; nil otherwise.
 	journal *accounts.Journal
 	// stopping ends when the server stops: a call to another node does not hold that up.
@@ -222,7 +224,13 @@ func (o *services) startFronts(pathStyle bool) {
 					return
 				}
 			}
-			serve(o.placed.Of(named[svc], account), w, r)
+			n := o.placed.Of(named[svc], account)
+			if !o.knowsEvents(svc, n, account, r) {
+				fail(w, r, wire.ErrServerBusy.WithMessage(
+					"The event subscriptions of the account are not known yet. Please retry your request."))
+				return
+			}
+			serve(n, w, r)
 		})
 	}
 	close(o.opened)
@@ -273,9 +281,17 @@ func (o *services) propertiesOf(svc wire.Service, account string) *properties.Pr
 }
 
 // eventLogs are the event logs of the shards. The events of all services of an account are in the log of the shard that
-// has its blobs.
+// has its blobs. Where shards move there is no list of them.
 func (o *services) eventLogs() events.Logs {
-	logs := events.Logs{Of: func(account string) *eventlog.Log { return o.of(wire.Blob, account).blobs.State.EventLog() }}
+	logs := events.Logs{Of: func(account string) *eventlog.Log {
+		if of := o.of(wire.Blob, account); of != nil {
+			return of.blobs.State.EventLog()
+		}
+		return nil
+	}}
+	if o.elsewhere != nil {
+		return logs
+	}
 	for _, s := range o.list() {
 		logs.All = append(logs.All, s.blobs.State.EventLog())
 	}

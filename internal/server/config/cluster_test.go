@@ -67,6 +67,7 @@ func TestCopiesOfShards(t *testing.T) {
 	good := []string{"--cluster-node", "n1", "--cluster-listen", "127.0.0.1:6201", "--shards", "4", "--cluster-peers",
 		"n1=127.0.0.1:6201@a,n2=127.0.0.1:6202@b,n3=127.0.0.1:6203@c,n4=127.0.0.1:6204@a", "--cluster-copies", "3"}
 	r := mustLoad(t, good, nil, "")
+	mustLoad(t, append(slices.Clone(good), "--events"), nil, "")
 	if p := r.Cluster.Peering(); p.Copies != 3 || p.Peers[3].Zone != "a" {
 		t.Errorf("got %+v", p)
 	}
@@ -74,7 +75,6 @@ func TestCopiesOfShards(t *testing.T) {
 		"each shard is on 3 nodes":       {"--cluster-copies", "2"},
 		"set cluster-node":               nil,
 		"it needs several shards":        {"--shards", "1"},
-		"events needs nodes that have":   {"--events"},
 		"faults needs nodes that have":   {"--faults"},
 		"backup-hold-writes needs nodes": {"--backup-to", "/backups", "--backup-hold-writes"},
 		"seed needs nodes that have all": {"--seed", "seed.yaml"},

@@ -58,8 +58,6 @@ func (c *Config) validateCopies() error {
 		return nil
 	case c.Shards == 1:
 		return errors.New("cluster-copies divides the shards among the nodes: it needs several shards")
-	case c.Events:
-		name = "events"
 	case c.Faults:
 		name = "faults"
 	case c.Backup.HoldWrites: // no node can hold the writes of all shards

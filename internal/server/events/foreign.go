@@ -39,7 +39,9 @@ func (l Logs) Begin(account string, list []eventlog.Change) ([]uint64, error) {
 }
 
 // Settle implements [Intents].
-func (l Logs) Settle(account string, list []eventlog.Settled) error { return l.Of(account).Settle(account, list) }
+func (l Logs) Settle(account string, list []eventlog.Settled) error {
+	return l.Of(account).Settle(account, list)
+}
 
 func intents(r *wire.Request, list []*changes.Event, confirmed bool) ([]eventlog.Change, error) {
 	intents := make([]eventlog.Change, len(list))
