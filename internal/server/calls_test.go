@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// A call whose answer breaks off has an unknown outcome if it was to change something, and none at all if not.
-func TestCallThatBreaksOff(t *testing.T) {
+// A call whose answer is cut has an unknown outcome if it was to change something, and none at all if not.
+func TestCallWhoseAnswerIsCut(t *testing.T) {
 	t.Parallel()
 	for part, text := range map[string]string{"nothing": "", "a part": `{"a`, "a part that is a document": "1"} {
 		o := &services{operations: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -143,7 +143,7 @@ func (i *interests) run(ctx context.Context, running *sync.WaitGroup) error {
 		}
 		var done func()
 		if m.Reply != "" {
-			done = func() { _ = m.Respond([]byte(i.open.node.Name())) } // who asks does not wait for ever
+			done = func() { _ = m.Respond([]byte(i.open.node.Name())) } // who asks does not wait without a limit
 		}
 		i.shards[n].ask(done)
 	})
