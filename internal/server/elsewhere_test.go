@@ -306,6 +306,11 @@ func (c *spreadNodes) testSpreadRefused(t *testing.T) {
 		!errors.Is(err, ErrCannotHold) {
 		t.Errorf("a backup with held writes: error %v", err)
 	}
+	for i, n := range c.nodes { // also an account of which the node has a part
+		if _, err := n.Reset(t.Context(), Scope{Account: c.names[0]}); !errors.Is(err, ErrSpread) {
+			t.Errorf("a reset at node %d: error %v", i, err)
+		}
+	}
 	for name, change := range map[string]func(*Config){
 		"faults": func(o *Config) { o.Faults = true },
 	} {

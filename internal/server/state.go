@@ -65,6 +65,9 @@ func (s *Server) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, 
 	if s.isStandby() {
 		return nil, ErrStandby
 	}
+	if s.config.spread() {
+		return nil, fmt.Errorf("a reset of data %w: delete containers, queues and tables as clients do", ErrSpread)
+	}
 	// Within the gate: a snapshot or a restore would otherwise have, or replace, a half of the deletions.
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err

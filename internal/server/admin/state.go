@@ -162,7 +162,7 @@ func failState(c echo.Context, err error) error {
 		{datadir.ErrSnapshotExists, http.StatusConflict}, {errNoSeed, http.StatusConflict},
 		{server.ErrBusy, http.StatusServiceUnavailable},
 		{server.ErrElsewhere, http.StatusNotImplemented}, {server.ErrClustered, http.StatusNotImplemented},
-		{server.ErrFront, http.StatusNotImplemented},
+		{server.ErrFront, http.StatusNotImplemented}, {server.ErrSpread, http.StatusNotImplemented},
 		{datadir.ErrTemporary, http.StatusNotImplemented},
 	} {
 		if errors.Is(err, known.err) {
