@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"encoding/binary"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,9 +16,15 @@ import (
 // open opens the log in a folder. shared is set if other nodes use the database.
 func open(t *testing.T, dir string, shared bool) *Log {
 	t.Helper()
+	return openArchived(t, dir, shared, nil)
+}
+
+// openArchived is open with an archive.
+func openArchived(t *testing.T, dir string, shared bool, archive store.Archive) *Log {
+	t.Helper()
 	const events, subscriptions, meta store.Bucket = "events", "subscribers", "meta"
 	db, err := store.Open(filepath.Join(dir, "log.db"),
-		store.Options{Buckets: []store.Bucket{events, subscriptions, meta}})
+		store.Options{Buckets: []store.Bucket{events, subscriptions, meta}, Archive: archive})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	last := func(tx *store.Tx) (n uint64) {
@@ -133,5 +140,53 @@ func TestIntentsOfOtherNodes(t *testing.T) {
 	s.intents.mu.Unlock()
 	if diff := cmp.Diff([]string{"made", "waiting?", "later?"}, s.subjects(t)); diff != "" {
 		t.Errorf("after their node was lost (-want +got):\n%s", diff)
+	}
+}
+
+// Intents that are begun for another process are those of another node, also for the process that has stored them: they
+// do not hold up the reader for longer than a request may take.
+func TestIntentsForAnotherProcess(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), true)
+	lost := intent("lost")
+	lost.Session = NewSession()
+	numbers := check.Must(s.BeginFor("a", []Change{lost}))(t)
+	if got := s.subjects(t); got != nil {
+		t.Errorf("while the request may run, the log has %v", got)
+	}
+	s.intents.first[string(Key("a", numbers[0]))] = time.Now().Add(-2 * intentPatience)
+	if diff := cmp.Diff([]string{"lost?"}, s.subjects(t)); diff != "" {
+		t.Errorf("after the process was lost (-want +got):\n%s", diff)
+	}
+}
+
+// withoutLeave lets a group be written and not be acknowledged.
+type withoutLeave struct{ asked, from int }
+
+func (*withoutLeave) Stamp() int64      { return time.Now().UnixNano() }
+func (*withoutLeave) Drop()             {}
+func (*withoutLeave) Group(store.Group) {}
+func (*withoutLeave) Sync()             {}
+func (*withoutLeave) Opened(uint64)     {}
+func (w *withoutLeave) Allow() error {
+	if w.asked++; w.from > 0 && w.asked > w.from {
+		return errors.New("no leave")
+	}
+	return nil
+}
+
+// Intents that may be in the log although their request was refused do not hold up the reader.
+func TestIntentsOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	w := &withoutLeave{}
+	s := openArchived(t, t.TempDir(), false, w)
+	w.from = w.asked + 1
+	if _, err := s.Begin("a", []Change{intent("refused")}); !errors.Is(err, store.ErrUnknown) {
+		t.Fatalf("error %v, want ErrUnknown", err)
+	}
+	w.from = 0
+	check.Must(s.Begin("a", []Change{intent("running")}))(t)
+	if diff := cmp.Diff([]string{"refused?"}, s.subjects(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
