@@ -182,8 +182,8 @@ func (c *Config) checkShards() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone or a cluster, with data folders", what,
-		ErrOneShard)
+	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone or a cluster, with data folders",
+		what, ErrOneShard)
 }
 
 // ErrSpread means that something needs a node that has all shards. The error that wraps it names it.

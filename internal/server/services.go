@@ -291,8 +291,9 @@ func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common f
 	config := &blobhost.Config{Common: common, Path: of.Blobs(), Extents: of.Extents(), Features: features,
 		ScopeKeys: of.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources,
 		Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events, EventLogged: o.wakeEvents,
-		Subscribed: func() { node.Subscribed(of.Number) }, AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(),
-		Tier: s.tierOptions(of), Shard: of.Number, ReadOnly: s.isStandby()}
+		Subscribed:     func() { node.Subscribed(of.Number) },
+		AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(), Tier: s.tierOptions(of),
+		Shard: of.Number, ReadOnly: s.isStandby()}
 	if o.placed != nil {
 		config.Hosts = func(account string) bool { return o.of(wire.Blob, account) == of }
 		// A copy that a former process has left begins before the fronts exist.

@@ -107,7 +107,8 @@ func TestFrontOptions(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	// Of the name of a pod the last characters count, which no other pod has.
-	pod := mustLoad(t, append(slices.Clone(good), "--cluster-node", "a-long-release-lazuli-front-5d8f7c9b6d-abcde"), nil, "")
+	pod := mustLoad(t, append(slices.Clone(good), "--cluster-node", "a-long-release-lazuli-front-5d8f7c9b6d-abcde"), nil,
+		"")
 	if got := pod.Cluster.Peering().Node; got != "se-lazuli-front-5d8f7c9b6d-abcde" {
 		t.Errorf("the front-end is %q", got)
 	}
