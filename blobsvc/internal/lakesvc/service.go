@@ -34,7 +34,7 @@ type call = endpoint.Call
 func New(c Config) http.Handler {
 	s := &Service{Storage: c.Storage, listBlobs: c.ListBlobs}
 	f := endpoint.Config(s, c.Storage)
-	f.Operations, f.Resolve, f.Render, f.Before, f.Common = operations, (*Service).resolve, render, (*Service).before,
+	f.Operations, f.Resolve, f.Render, f.Translate, f.Common = operations, (*Service).resolve, render, translate,
 		c.Common
 	f.Touch = func(s *Service, c *call, touches []frontend.Touch) error {
 		return c.Touch(touches, func(t *frontend.Touch) (endpoint.Source, error) { return s.source(c, t) })
@@ -43,10 +43,9 @@ func New(c Config) http.Handler {
 	return s.front
 }
 
-// before prepares a request: action and resource are what comp and restype are elsewhere.
-func (s *Service) before(r *wire.Request) {
+// translate reads what is particular to the endpoint: action and resource are what comp and restype are elsewhere.
+func translate(r *wire.Request) {
 	r.Lake = true
-	s.Before(r)
 	// Java's own client has no PATCH: Hadoop sends and signs PUT with this header, which the signature does not cover. So
 	// it stands for PATCH alone, whose operations an action names that is signed: without the action, which PUT does not
 	// have, the header cannot make one request on a path another.

@@ -42,6 +42,9 @@ type Config[S, C any] struct {
 	// Policy returns a stored access policy of the resource that the call names, for a SAS that refers to it. found is
 	// false if the resource does not exist or does not have the policy. Nil means that there are no policies.
 	Policy func(s S, c C, id string) (p auth.Policy, found bool, err error)
+	// Translate, if set, runs when a request is parsed, before anything reads what it asks for. It expresses what the
+	// endpoint says in words of its own as the others do.
+	Translate func(*wire.Request)
 	// Before, if set, runs after the request is parsed and before authentication. It sets CORS headers.
 	Before func(S, *wire.Request)
 	// Errors, if set, maps an error of the layers below the handlers to the *wire.Error of the answer. It returns other
@@ -166,6 +169,9 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			f.Observe(r, Outcome{Identity: id, Status: out.Status, Written: out.Written, Duration: time.Since(start) - r.Waited,
 				Waited: r.Waited})
 		}()
+	}
+	if err == nil && f.Translate != nil {
+		f.Translate(r)
 	}
 	if err == nil && lengthMissing(hr) {
 		err = wire.ErrLengthRequired
