@@ -288,8 +288,8 @@ func (a *answer) appendTo(b []byte) []byte {
 	return appendHeader(b, a.header, func(key string) string { return key })
 }
 
-// answer reads the head of an answer and adds its headers to h, unless it has an error. The first part of the body is
-// in rest.
+// answer reads the head of an answer and replaces the headers in h by its own, unless it has an error. The first part
+// of the body is in rest.
 func (p *parser) answer(h http.Header) (a answer, err error) {
 	ok := p.share(func(p *parser) {
 		if p.answerWithout(); p.err == nil {
@@ -301,6 +301,7 @@ func (p *parser) answer(h http.Header) (a answer, err error) {
 	}
 	a = p.answerWithout()
 	a.header = h
+	clear(h) // the node that was asked has begun an answer of its own, with headers that this one may lack
 	p.header(h, nil)
 	return a, p.err
 }
