@@ -18,6 +18,9 @@ func supported(features properties.Features) properties.Features {
 
 // getServiceProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties
 func (s *Service) getServiceProperties(c *call) error {
+	if err := s.state.Accounts.Current(); err != nil {
+		return err
+	}
 	return s.properties.Get(c.Request, c.EffectiveVersion())
 }
 

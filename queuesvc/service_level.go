@@ -85,6 +85,9 @@ func (s *Service) listQueues(c *call) error {
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties
 func (s *Service) getServiceProperties(c *call) error {
 	c.noCache()
+	if err := s.state.Current(); err != nil {
+		return err
+	}
 	return s.properties.Get(c.Request, c.Version)
 }
 

@@ -8,6 +8,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
+// Current returns once changes that any node has made before the call are known to this node.
+func (s Accounts) Current() error {
+	return s.db.View(func(*store.Tx) error { return nil })
+}
+
 // EachProperties calls fn with the service properties of all accounts, as [Accounts.ChangeProperties] stored them.
 func (s Accounts) EachProperties(fn func(account string, value []byte) error) error {
 	return s.db.View(func(tx *store.Tx) error {

@@ -282,6 +282,11 @@ func (s *Store) List(account, prefix, from string, n int, metadata bool) (queues
 	return queues, next, err
 }
 
+// Current returns once changes that any node has made before the call are known to this node.
+func (s *Store) Current() error {
+	return s.db.View(func(*store.Tx) error { return nil })
+}
+
 // EachProperties calls fn with the stored service properties of every account that has any.
 func (s *Store) EachProperties(fn func(account string, value []byte) error) error {
 	return s.db.View(func(tx *store.Tx) error {
