@@ -65,6 +65,9 @@ func loadCredentials(c *Config) (credentials, error) {
 // ErrShortSecret means that the secret of a cluster has fewer than [MinSecret] characters.
 var ErrShortSecret = errors.New("the cluster's secret is too short")
 
+// Secret returns the secret that all nodes share, for keys that are derived from it.
+func (c *Config) Secret() ([]byte, error) { return readSecret(c.SecretFile) }
+
 func readSecret(path string) ([]byte, error) {
 	secret, err := secretfile.Read(path, maxSecret)
 	if err != nil {

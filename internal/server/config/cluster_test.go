@@ -47,6 +47,7 @@ func TestCluster(t *testing.T) {
 			"--archive-to", "folder:a"),
 		"follows the table's changes": append(slices.Clone(good), "--roles", "search-index",
 			"--search-index-queue", "q"),
+		"it needs cluster-secret-file":   append(slices.Clone(good), "--oauth", "dev"),
 		"durable needs the service blob": append(slices.Clone(good), "--durable"),
 		"not a loopback address": append(slices.Clone(good), "--cluster-listen",
 			"0.0.0.0:6201"),

@@ -34,6 +34,9 @@ func (c *Config) validateCluster() error {
 	case c.Durability == Relaxed && (c.Serves("table") || c.Serves("blob")):
 		return errors.New("replicated tables and blobs have no relaxed durability: durability relaxed needs services " +
 			"queue together with cluster-node")
+	case c.OAuth.Development && cl.SecretFile == "":
+		return errors.New("oauth dev signs tokens that all nodes accept with a key of their secret: in a cluster, it needs " +
+			"cluster-secret-file")
 	case c.Durable.Enabled && !c.Serves("blob"):
 		return errors.New("workflows have their leases and large payloads in blobs: in a cluster, durable needs the " +
 			"service blob")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/big"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -31,6 +33,9 @@ const DefaultClient = "lazuli-developer"
 type Config struct {
 	// KeyFile keeps the signing key, readable by its owner alone; it is created if absent. "" keeps the key in memory.
 	KeyFile string
+	// Seed is secret. The signing key is derived from it in place of KeyFile, so all processes with the same seed accept
+	// each other's tokens.
+	Seed []byte
 	// Tenant is the tid claim and the tenant in the issuer's paths; "" is DefaultTenant.
 	Tenant string
 	// URL is the place where the handler is reached, "https://localhost:10003/oauth". It is then part of the issuer's
@@ -65,7 +70,7 @@ func New(c Config) (*Issuer, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	key, err := loadKey(c.KeyFile)
+	key, err := signingKey(&c)
 	if err != nil {
 		return nil, fmt.Errorf("development issuer: %w", err)
 	}
@@ -87,6 +92,22 @@ const pemType = "PRIVATE KEY"
 
 // shortKey is the length in bytes up to which a file can be a private key without the public one.
 const shortKey = 80
+
+// signingKey returns the key that the configuration asks for.
+func signingKey(c *Config) (*ecdsa.PrivateKey, error) {
+	if c.Seed == nil {
+		return loadKey(c.KeyFile)
+	}
+	// 16 bytes more than a key has, so that all keys are as likely (FIPS 186-5, A.2.1).
+	stream, err := hkdf.Key(sha256.New, c.Seed, nil, "lazuli development issuer", 48)
+	if err != nil {
+		return nil, err
+	}
+	one, order := big.NewInt(1), elliptic.P256().Params().N
+	d := new(big.Int).SetBytes(stream)
+	d.Mod(d, new(big.Int).Sub(order, one)).Add(d, one)
+	return ecdsa.ParseRawPrivateKey(elliptic.P256(), d.FillBytes(make([]byte, 32)))
+}
 
 func loadKey(path string) (*ecdsa.PrivateKey, error) {
 	if path == "" {

@@ -70,13 +70,21 @@ func newSecurity(c *config.Config, log *slog.Logger) (*Security, error) {
 }
 
 // newIssuer makes the development issuer. Its key is stored in the data folder, so that tokens stay valid after a
-// restart.
+// restart; that of a node of a cluster comes from the cluster's secret.
 func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
 	is := devissuer.Config{Groups: make(map[string][]string)}
 	for _, m := range c.OAuth.Groups {
 		is.Groups[m.Client] = m.Groups
 	}
 	if c.InMemory {
+		return devissuer.New(is)
+	}
+	// Another node may serve a request with a token, and may have issued it.
+	if c.Cluster.Enabled() {
+		var err error
+		if is.Seed, err = c.Cluster.Peering().Secret(); err != nil {
+			return nil, fmt.Errorf("development issuer: %w", err)
+		}
 		return devissuer.New(is)
 	}
 	if err := disk.MkdirAll(c.Location, 0o700); err != nil { // as datadir makes it, a little later

@@ -14,6 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // A second server without flags fails with an error that names the flags to set.
@@ -56,6 +57,25 @@ func TestIssuerKeyStaysWithTheData(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(location, datadir.IssuerKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// All nodes of a cluster have one key, whatever their folders, and other clusters have others.
+func TestNodesShareTheIssuerKey(t *testing.T) {
+	issue := func(secret string) auth.KeySet {
+		t.Helper()
+		c := config.Default()
+		c.Location, c.OAuth.Development = t.TempDir(), true
+		c.Cluster.Node, c.Cluster.SecretFile = "n1", filepath.Join(t.TempDir(), "secret")
+		check.OK(t, os.WriteFile(c.Cluster.SecretFile, []byte(strings.Repeat(secret, 40)), 0o600))
+		return check.Must(newSecurity(&c, slog.Default()))(t).issuer.Trust().Keys.(auth.KeySet)
+	}
+	first := issue("a")
+	if second := issue("a"); !reflect.DeepEqual(second, first) {
+		t.Error("two nodes with one secret have different keys")
+	}
+	if other := issue("b"); reflect.DeepEqual(other, first) {
+		t.Error("two clusters have the same key")
 	}
 }
 
