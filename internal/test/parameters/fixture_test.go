@@ -48,21 +48,23 @@ const (
 
 // fixture has the services. Each scene is prepared in an account of its own.
 type fixture struct {
-	handlers map[string]http.Handler
-	clock    *clock.Clock
-	token    string // of the owner of all data
-	slow     string // the address of a file whose content does not come while the test runs
-	used     atomic.Int32
-	scoped   atomic.Int32
-	trees    atomic.Int32
+	// address is where a service of an account is reached, and serve answers a request there.
+	address func(service, account string) string
+	serve   func(t *testing.T, service string, r *http.Request) *http.Response
+	now     func() time.Time
+	token   string // of the owner of all data
+	slow    string // the address of a file whose content does not come while the test runs
+	used    atomic.Int32
+	scoped  atomic.Int32
+	trees   atomic.Int32
 	// seen are the headers of the answers of the current operation.
 	seen map[string]bool
 }
 
-func open(t *testing.T) *fixture {
+// withAccounts returns a fixture without services, its accounts, and the tokens that they accept.
+func withAccounts(t *testing.T, now func() time.Time) (*fixture, *auth.Accounts, *auth.OAuth) {
 	t.Helper()
-	dir := t.TempDir()
-	f := &fixture{clock: clock.New(time.Microsecond)}
+	f := &fixture{now: now}
 	key, err := auth.ParseKey(auth.DevelopmentKey)
 	check.OK(t, err)
 	list := make([]auth.Account, accounts)
@@ -85,23 +87,38 @@ func open(t *testing.T) *fixture {
 	check.OK(t, err)
 	assignments, err := auth.NewRoles(roles...)
 	check.OK(t, err)
-	issuer, err := devissuer.New(devissuer.Config{Now: f.clock.Now})
+	issuer, err := devissuer.New(devissuer.Config{Now: now})
 	check.OK(t, err)
 	oauth, err := auth.NewOAuth(assignments, issuer.Trust())
 	check.OK(t, err)
 	f.token, err = issuer.Token("owner", auth.StorageAudience)
 	check.OK(t, err)
-	common := frontend.Common{Accounts: all, OAuth: oauth, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Now: f.clock.Now, ClientsNow: f.clock.Now}
-	can := properties.Features{Logging: true, Metrics: true, DeleteRetention: true, StaticWebsite: true}
-
 	f.slow = stalling(t)
+	return f, all, oauth
+}
+
+// sources permits copies from the file whose content does not come.
+func (f *fixture) sources() egress.Policy {
+	return egress.Policy{Hosts: []string{strings.TrimPrefix(strings.TrimSuffix(f.slow, "/file"), "http://")},
+		Private: true}
+}
+
+// localAddress is the address of the services that a test calls without a network.
+const localAddress = "http://127.0.0.1:10000"
+
+// open returns a fixture with the services in this process, and a clock that moves with each look at it.
+func open(t *testing.T) *fixture {
+	t.Helper()
+	dir, ticks := t.TempDir(), clock.New(time.Microsecond)
+	f, all, oauth := withAccounts(t, ticks.Now)
+	common := frontend.Common{Accounts: all, OAuth: oauth, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Now: f.now, ClientsNow: f.now}
+	can := properties.Features{Logging: true, Metrics: true, DeleteRetention: true, StaticWebsite: true}
 	check.OK(t, os.Mkdir(filepath.Join(dir, "extents"), 0o700))
 	blobs, err := service.Open(blobsvc.New, &blobhost.Config{Common: common, Path: filepath.Join(dir, "blobs.db"),
 		Extents:   filepath.Join(dir, "extents"),
 		ScopeKeys: filepath.Join(dir, "scopes.json"), Relaxed: true, CleanEvery: -1, Features: can,
-		Egress: egress.Policy{Hosts: []string{strings.TrimPrefix(strings.TrimSuffix(f.slow, "/file"), "http://")},
-			Private: true}})
+		Egress: f.sources()})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = blobs.Close() })
 	can.DeleteRetention, can.StaticWebsite = false, false
@@ -118,8 +135,14 @@ func open(t *testing.T) *fixture {
 		Store: queueStore, Features: can})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
-	f.handlers = map[string]http.Handler{"blob": blobs.Handler(), "queue": queues.Handler(), "table": tables.Handler(),
+	handlers := map[string]http.Handler{"blob": blobs.Handler(), "queue": queues.Handler(), "table": tables.Handler(),
 		"dfs": blobs.LakeHandler()}
+	f.address = func(string, string) string { return localAddress }
+	f.serve = func(_ *testing.T, service string, r *http.Request) *http.Response {
+		w := httptest.NewRecorder()
+		handlers[service].ServeHTTP(w, r)
+		return w.Result()
+	}
 	return f
 }
 
@@ -148,6 +171,7 @@ type request struct {
 	header         map[string]string // values by name in lower case
 	body           string
 	bearer         bool   // authorized by a token, not by Shared Key
+	anonymous      bool   // not authorized
 	inner          string // the path of the DELETE request inside, whose header is {signature}
 }
 
@@ -253,8 +277,8 @@ func (f *fixture) stage(t *testing.T, service string, scopes bool) *stage {
 	}
 	s := &stage{f: f, service: service, account: accountName(n)}
 	s.learn("account", s.account)
-	s.learn("url", "http://127.0.0.1:10000/"+s.account)
-	now := f.clock.Now().UTC()
+	s.learn("url", f.address(service, s.account)+"/"+s.account)
+	now := f.now().UTC()
 	s.learn("slow", s.f.slow)
 	s.learn("later", now.Add(48*time.Hour).Format(http.TimeFormat))
 	s.learn("past", now.Add(-time.Hour).Format(http.TimeFormat))
@@ -307,7 +331,7 @@ func (s *stage) send(t *testing.T, r request) answer {
 		s.learn("signature", s.signature(r.inner))
 	}
 	target := "/" + s.account + s.known.Replace(r.target)
-	hr := httptest.NewRequest(r.method, "http://127.0.0.1:10000"+strings.ReplaceAll(target, " ", "%20"),
+	hr := httptest.NewRequest(r.method, s.f.address(s.service, s.account)+strings.ReplaceAll(target, " ", "%20"),
 		strings.NewReader(s.known.Replace(r.body)))
 	hr.RequestURI = target
 	hr.RemoteAddr = "127.0.0.1:5555"
@@ -316,20 +340,21 @@ func (s *stage) send(t *testing.T, r request) answer {
 		hr.TLS = &tls.ConnectionState{}
 	}
 	hr.Header.Set("x-ms-version", "2026-10-06")
-	hr.Header.Set("x-ms-date", s.f.clock.Now().UTC().Format(http.TimeFormat))
+	hr.Header.Set("x-ms-date", s.f.now().UTC().Format(http.TimeFormat))
 	for name, value := range r.header {
 		hr.Header.Set(name, s.known.Replace(value))
 	}
-	if r.bearer {
+	switch {
+	case r.anonymous:
+	case r.bearer:
 		hr.Header.Set("Authorization", "Bearer "+s.f.token)
-	} else {
+	default:
 		signer.Account{Name: s.account, Key: key, Table: s.service == "table"}.SharedKey(hr, hr.URL.EscapedPath())
 	}
-	w := httptest.NewRecorder()
-	s.f.handlers[s.service].ServeHTTP(w, hr)
-	result := w.Result()
+	result := s.f.serve(t, s.service, hr)
 	body, err := io.ReadAll(result.Body)
 	check.OK(t, err)
+	check.OK(t, result.Body.Close())
 	header := http.Header{}
 	for name, v := range result.Header {
 		header[http.CanonicalHeaderKey(name)] = v
@@ -341,7 +366,7 @@ func (s *stage) send(t *testing.T, r request) answer {
 // signature returns the header of a DELETE request inside a batch.
 func (s *stage) signature(path string) string {
 	hr := httptest.NewRequest(http.MethodDelete, "http://127.0.0.1:10000/"+s.account+path, nil)
-	hr.Header.Set("x-ms-date", s.f.clock.Now().UTC().Format(http.TimeFormat))
+	hr.Header.Set("x-ms-date", s.f.now().UTC().Format(http.TimeFormat))
 	signer.Account{Name: s.account, Key: key}.SharedKey(hr, hr.URL.EscapedPath())
 	return "x-ms-date: " + hr.Header.Get("x-ms-date") + "\r\nAuthorization: " + hr.Header.Get("Authorization")
 }
