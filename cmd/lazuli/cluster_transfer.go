@@ -110,6 +110,10 @@ func (t *transfer) run(cmd *cobra.Command, folder string,
 	if err != nil {
 		return err
 	}
+	// Before the folder is made, which an export does.
+	if err := answers(cmd.Context(), cluster); err != nil {
+		return err
+	}
 	alone, err := t.serve(cmd.Context(), folder, settings)
 	if err != nil {
 		return err
@@ -143,6 +147,23 @@ func (t *transfer) run(cmd *cobra.Command, folder string,
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s copied\n", console.Count(len(m.Resources), "table, queue or container"),
 		console.Count(result.Items, "item"))
+	return nil
+}
+
+// answers returns an error if an account does not answer, or refuses its key.
+func answers(ctx context.Context, a accountarchive.Account) error {
+	var err error
+	switch { // a connection string need not have all services
+	case a.Blobs != nil:
+		_, err = a.Blobs.ServiceClient().GetProperties(ctx, nil)
+	case a.Queues != nil:
+		_, err = a.Queues.GetServiceProperties(ctx, nil)
+	default:
+		_, err = a.Tables.GetProperties(ctx, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.Address, err)
+	}
 	return nil
 }
 

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,6 +50,13 @@ func transferAccounts(t *testing.T, cluster string, lazuli func(args ...string) 
 	if text, code := lazuli("cluster", "import", filepath.Join(before, "missing"), "--connection-string",
 		cluster); code == 0 {
 		t.Errorf("an import from a folder that does not exist: %s", text)
+	}
+	wrong, none := strings.Replace(cluster, "AccountKey=", "AccountKey=AAAA", 1), filepath.Join(before, "..", "none")
+	if text, code := lazuli("cluster", "export", none, "--connection-string", wrong); code == 0 {
+		t.Errorf("an export with another key: %s", text)
+	}
+	if _, err := os.Stat(none); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an export that fails at once leaves its folder: %v", err)
 	}
 }
 

@@ -638,9 +638,15 @@ func TestFoldersThatAreNoArchives(t *testing.T) {
 		accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "other options") {
 		t.Error(err)
 	}
-	if _, err := accountarchive.Import(ctx, a, t.TempDir(), accountarchive.ImportOptions{}); !errors.Is(err,
-		accountarchive.ErrArchive) {
-		t.Error(err)
+	for folder, says := range map[string]string{other: "did not write " + other, other + "/nosuch": "no folder"} {
+		_, imported := accountarchive.Import(ctx, a, folder, accountarchive.ImportOptions{})
+		_, verified := accountarchive.Verify(folder)
+		for _, err := range []error{imported, verified} {
+			if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err,
+				accountarchive.ErrArchive) != (folder == other) {
+				t.Errorf("%s: %v", folder, err)
+			}
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ type ImportOptions struct {
 
 // Verify checks every file of an archive. It fails with ErrArchive.
 func Verify(dir string) (*Manifest, error) {
-	m, err := load(dir, true)
+	m, err := loadWhole(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,18 @@ func Verify(dir string) (*Manifest, error) {
 	return m, nil
 }
 
+// loadWhole reads the manifest of a finished archive: of an unfinished one an import could not tell what is missing.
+func loadWhole(dir string) (*Manifest, error) {
+	m, err := load(dir, true)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return m, err
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no folder %s", dir)
+	}
+	return nil, invalid("lazuli export did not write %s: it has no %s", dir, manifestName)
+}
+
 // Import writes an archive, or what is selected of it, to an account. Each segment is checked before anything of it is
 // written. An import that was interrupted continues behind the last whole segment if it is run again.
 func Import(ctx context.Context, a Account, dir string, o ImportOptions) (Result, error) {
@@ -78,11 +90,7 @@ func Import(ctx context.Context, a Account, dir string, o ImportOptions) (Result
 	if err := o.Check(); err != nil {
 		return Result{}, err
 	}
-	// true refuses an unfinished archive: the import could not tell what is missing.
-	m, err := load(dir, true)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = invalid("%s has no %s", dir, manifestName)
-	}
+	m, err := loadWhole(dir)
 	if err != nil {
 		return Result{}, err
 	}
