@@ -295,6 +295,34 @@ func (b *bucket) Exists(ctx context.Context) (bool, error) {
 	return false, ctx.Err()
 }
 
+// ErrNoBucket means that a bucket does not exist. It is not made: the name may be a mistake, and how its data is kept
+// is the choice of the one who makes it.
+var ErrNoBucket = errors.New("the bucket does not exist: make it, or correct its name")
+
+// lookTime bounds the look at a bucket when a server starts.
+const lookTime = 5 * time.Second
+
+// CheckBucket returns [ErrNoBucket] if text is the address of a bucket that does not exist. A store that does not
+// answer, or refuses, may do better later, and is no error.
+func CheckBucket(ctx context.Context, text string) error {
+	if !strings.HasPrefix(text, "s3://") {
+		return nil
+	}
+	b, err := openBucket(text)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	for o := range b.client.ListObjectsIter(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix, MaxKeys: 1}) {
+		if codeOf(o.Err) == "NoSuchBucket" {
+			return b.fail("", ErrNoBucket)
+		}
+		return nil
+	}
+	return nil
+}
+
 func (b *bucket) Remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, bucketTime)
 	defer cancel()

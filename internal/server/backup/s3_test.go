@@ -108,6 +108,20 @@ func tryPlace(t *testing.T, p backup.Place) {
 	}
 }
 
+// Only a bucket that the store does not have is refused: a store that is down may come back.
+func TestCheckBucket(t *testing.T) {
+	t.Parallel()
+	s := buckets.Start(t)
+	none := strings.Replace(s.Place("tier"), "//bucket/", "//bucket-2/", 1)
+	for place, want := range map[string]error{s.Place("tier"): nil, none: backup.ErrNoBucket, t.TempDir(): nil} {
+		if err := backup.CheckBucket(t.Context(), place); !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", place, err, want)
+		}
+	}
+	s.Down.Store(true)
+	check.OK(t, backup.CheckBucket(t.Context(), none))
+}
+
 // Objects of a bucket are those of a folder, and what does not answer is no loss of them.
 func TestObjectsOfABucket(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
@@ -12,6 +13,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
+// bucketExists refuses the bucket of an option if it does not exist: the server would start, and retry for ever.
+func bucketExists(option, place string) error {
+	if err := backup.CheckBucket(context.Background(), place); err != nil {
+		return fmt.Errorf("%s: %w", option, err)
+	}
+	return nil
+}
+
 // newSchedule returns the schedule of backups that the configuration names, nil for none.
 func newSchedule(s *serving) (*backup.Schedule, error) {
 	b := s.config.Backup
@@ -19,6 +28,9 @@ func newSchedule(s *serving) (*backup.Schedule, error) {
 		return nil, nil
 	}
 	place, err := backup.Open(b.To, b.Account)
+	if err == nil {
+		err = bucketExists("backup-to", b.To)
+	}
 	if err != nil {
 		return nil, console.Usage(err)
 	}
@@ -35,6 +47,9 @@ func newArchive(s *serving) (*archive.Archive, error) {
 		return nil, nil
 	}
 	place, err := backup.OpenSealed(to, a.Account, a.KeyFile)
+	if err == nil {
+		err = bucketExists("archive", to)
+	}
 	if err != nil {
 		return nil, console.Usage(err)
 	}
@@ -52,6 +67,9 @@ func TierOptions(t config.Tier) (*tier.Options, error) {
 		return nil, nil
 	}
 	objects, key, err := backup.OpenSealedObjects(t.To, t.Account, t.KeyFile)
+	if err == nil {
+		err = bucketExists("content-tier", t.To)
+	}
 	if err != nil {
 		return nil, console.Usage(err)
 	}
