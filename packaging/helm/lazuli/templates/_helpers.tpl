@@ -20,12 +20,25 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{- /* The nodes and their addresses, as --cluster-peers takes them. */}}
-{{- define "lazuli.peers" -}}
+{{- /* The sets of nodes, as JSON: one, or one for each zone. Their names have no zone, whose name may be long. */}}
+{{- define "lazuli.sets" -}}
 {{- $name := include "lazuli.name" . }}
+{{- $sets := list }}
+{{- range $i, $zone := .Values.zones }}
+{{- $sets = append $sets (dict "name" (printf "%s-z%d" $name $i) "zone" $zone "nodes" (div (int $.Values.nodes) (len $.Values.zones))) }}
+{{- end }}
+{{- toJson (default (list (dict "name" $name "zone" "" "nodes" (int .Values.nodes))) $sets) }}
+{{- end }}
+
+{{- /* The nodes and their addresses, with zones, as --cluster-peers takes them. */}}
+{{- define "lazuli.peers" -}}
+{{- $service := printf "%s-nodes" (include "lazuli.name" .) }}
 {{- $peers := list }}
-{{- range $i := until (int .Values.nodes) }}
-{{- $peers = append $peers (printf "%s-%d=%s-%d.%s-nodes:6222" $name $i $name $i $name) }}
+{{- range $set := fromJsonArray (include "lazuli.sets" .) }}
+{{- range $i := until (int $set.nodes) }}
+{{- $peer := printf "%s-%d=%s-%d.%s:6222" $set.name $i $set.name $i $service }}
+{{- $peers = append $peers (ternary (printf "%s@%s" $peer $set.zone) $peer (ne $set.zone "")) }}
+{{- end }}
 {{- end }}
 {{- join "," $peers }}
 {{- end }}
