@@ -118,7 +118,21 @@ install_sdks() {
 
 # build_lazuli FILE: the program, by go run with a copy in place of a run: unlike go build, go run keeps what it links in the build cache, for
 # the other checks and for the tests that kill servers (internal/killrig).
-build_lazuli() { (cd "$root" && go run -exec cp ./cmd/lazuli "$1") || fail "build"; }
+# LAZULI_CI_PROGRAM is one that was built before. With LAZULI_CI_CLUSTER=front or node, it starts a cluster whose clients talk to a process without data (cluster_server.py).
+build_lazuli() {
+	if [ -n "${LAZULI_CI_PROGRAM:-}" ]; then
+		cp "$LAZULI_CI_PROGRAM" "$1" || fail "no program $LAZULI_CI_PROGRAM"
+	else
+		(cd "$root" && go run -exec cp ./cmd/lazuli "$1") || fail "build"
+	fi
+	[ -n "${LAZULI_CI_CLUSTER:-}" ] || return 0
+	need python3 python3
+	mv "$1" "$1.alone" && printf '#!/bin/sh\nexec python3 "%s" "%s" "%s" "$@"\n' "$root/.ci/cluster_server.py" "$1.alone" "$LAZULI_CI_CLUSTER" >"$1" && chmod +x "$1"
+}
+
+# ready_looks is how often scripts look, each 0.2 s, whether a server is ready. A cluster starts more slowly.
+ready_looks=300
+[ -z "${LAZULI_CI_CLUSTER:-}" ] || ready_looks=1500
 
 # start_lazuli ARGUMENTS...: builds the binary, runs it on free ports with a new data folder, and sets BLOB, QUEUE and TABLE to the
 # ports and LAZULI_CONNECTION_STRING to the development account's.

@@ -21,6 +21,10 @@ const (
 	lateOfTags = "it searches for tags that it has replaced, which Azure's index still has"
 )
 
+var queueExpected = map[string]string{}
+
+var tableExpected = map[string]string{}
+
 var blobExpected = map[string]string{
 	"blob.TestBlobAbortCopyInProgress":                 doneAtOnce,
 	"lease.TestContainerDeleteContainerWithoutLeaseId": deletedTwice,

@@ -1,7 +1,7 @@
 // Command golive runs the live tests of a module of the Azure SDK for Go, unchanged, against a Lazuli. They have
 // addresses of Azure, so they run behind a proxy that has a certificate for these names.
 //
-//	golive azblob|azdatalake FOLDER [PATTERN]
+//	golive azblob|azdatalake|azqueue|aztables FOLDER [PATTERN]
 //
 // FOLDER is the place where the module is copied to; PATTERN selects tests, as go test -run does.
 // LAZULI_CONNECTION_STRING names a server with the accounts of the variables that end with AZURE_STORAGE_ACCOUNT_NAME,
@@ -32,19 +32,27 @@ import (
 // suite is a module with its tests.
 type suite struct {
 	module string
-	// packages are those that have live tests, and sas, which has others.
+	// packages are those that have live tests, and sas, which has others. "." is the module's own.
 	packages []string
 	// expected are tests that cannot pass, with the reason.
 	expected map[string]string
 	// permanent lets what is deleted be deleted for good.
 	permanent bool
+	// functions is set if the tests are functions of their own, as those of sas, and not suites that Test runs.
+	functions bool
+	// skip selects tests of other services.
+	skip string
 }
 
 var suites = map[string]suite{
-	"azdatalake": {azurehosts.SDK + "storage/azdatalake@v1.5.0",
-		[]string{"service", "filesystem", "directory", "file", "lease", "sas"}, lakeExpected, false},
-	"azblob": {azurehosts.SDK + "storage/azblob@v1.8.3",
-		[]string{"service", "container", "blob", "blockblob", "appendblob", "pageblob", "lease", "sas"}, blobExpected, true},
+	"azdatalake": {module: azurehosts.SDK + "storage/azdatalake@v1.5.0", expected: lakeExpected,
+		packages: []string{"service", "filesystem", "directory", "file", "lease", "sas"}},
+	"azblob": {module: azurehosts.SDK + "storage/azblob@v1.8.3", expected: blobExpected, permanent: true,
+		packages: []string{"service", "container", "blob", "blockblob", "appendblob", "pageblob", "lease", "sas"}},
+	"azqueue": {module: azurehosts.SDK + "storage/azqueue/v2@v2.1.0", expected: queueExpected,
+		packages: []string{".", "sas"}},
+	"aztables": {module: azurehosts.SDK + "data/aztables@v1.4.1", expected: tableExpected, packages: []string{"."},
+		functions: true, skip: "/cosmos|^Example"},
 }
 
 // testTimeout bounds the tests of a package; the longest take a minute.
@@ -53,7 +61,7 @@ const testTimeout = "8m"
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) < 3 || suites[os.Args[1]].module == "" {
-		log.Fatal("usage: golive azblob|azdatalake FOLDER [PATTERN]")
+		log.Fatal("usage: golive azblob|azdatalake|azqueue|aztables FOLDER [PATTERN]")
 	}
 	pattern := ".*"
 	if len(os.Args) > 3 {
@@ -85,7 +93,7 @@ func run(of suite, folder, pattern string) error {
 		if err := prepare(context.Background(), proxy, of.permanent); err != nil {
 			return err
 		}
-		n, err := runPackage(filepath.Join(dir, name), name, pattern, env, failed)
+		n, err := of.runPackage(filepath.Join(dir, name), name, pattern, env, failed)
 		if err != nil {
 			return err
 		}
@@ -132,7 +140,7 @@ func prepare(ctx context.Context, proxy *azurehosts.Proxy, permanent bool) error
 
 // runPackage runs the tests of a package. It returns how many passed, and adds those that failed, with what they
 // printed.
-func runPackage(dir, name, pattern string, env []string, failed map[string]string) (passed int, err error) {
+func (of suite) runPackage(dir, name, pattern string, env []string, failed map[string]string) (passed int, err error) {
 	build := exec.Command("go", "test", "-mod=mod", "-c", "-o", "live.test", ".")
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
@@ -140,10 +148,14 @@ func runPackage(dir, name, pattern string, env []string, failed map[string]strin
 	}
 	// The packages run their suites from one function, Test; the tests of sas are functions of their own.
 	selected := "^Test$/" + pattern
-	if name == "sas" {
+	functions := of.functions || name == "sas"
+	if functions {
 		selected = "Test"
+		if pattern != ".*" {
+			selected = pattern
+		}
 	}
-	c := exec.Command("./live.test", "-test.v", "-test.run", selected, "-test.timeout", testTimeout)
+	c := exec.Command("./live.test", "-test.v", "-test.run", selected, "-test.skip", of.skip, "-test.timeout", testTimeout)
 	c.Dir, c.Env = dir, env
 	out, runErr := c.CombinedOutput()
 	// The whole output is kept, as what is printed below is cut.
@@ -165,7 +177,7 @@ func runPackage(dir, name, pattern string, env []string, failed map[string]strin
 				current[test] = &strings.Builder{}
 			}
 		case strings.HasPrefix(line, "--- PASS: "):
-			if full := strings.Fields(line)[2]; name == "sas" || strings.Contains(full, "/") {
+			if full := strings.Fields(line)[2]; functions || strings.Contains(full, "/") {
 				passed++
 			}
 		case strings.HasPrefix(line, "--- FAIL: "):
