@@ -175,6 +175,53 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 }
 
+// The nine nodes of the manifest with zones are those that each of them has as peers, in the zones where their pods run.
+func TestKubernetesManifestWithZones(t *testing.T) {
+	var list struct {
+		Items []struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Spec     struct {
+				Replicas int
+				Template struct {
+					Spec struct {
+						NodeSelector map[string]string `yaml:"nodeSelector"`
+						Containers   []struct{ Args []string }
+					}
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "docs/kubernetes/cluster-nine.yaml")), &list); err != nil {
+		t.Fatal(err)
+	}
+	var pods []string
+	var peers map[string]string
+	for _, set := range list.Items {
+		if set.Kind != "StatefulSet" {
+			continue
+		}
+		for i := range set.Spec.Replicas {
+			name := fmt.Sprintf("%s-%d", set.Metadata.Name, i)
+			args := strings.Split(strings.ReplaceAll(strings.Join(set.Spec.Template.Spec.Containers[0].Args, "\n"), "$(POD)",
+				name), "\n")
+			r := loadArguments(t, args)
+			peers = map[string]string{}
+			for _, p := range r.Cluster.Peers {
+				peers[p.Name] = p.Zone
+			}
+			zone := set.Spec.Template.Spec.NodeSelector["topology.kubernetes.io/zone"]
+			if r.Cluster.Node != name || peers[name] != zone || zone == "" || r.Cluster.Copies != 3 || r.Shards != 36 {
+				t.Errorf("%s in zone %q: %+v", name, zone, r.Cluster)
+			}
+			pods = append(pods, name)
+		}
+	}
+	if len(pods) != 9 || len(peers) != 9 {
+		t.Errorf("%d pods and %d peers, want 9", len(pods), len(peers))
+	}
+}
+
 // The variables that the image sets are options.
 func TestImageEnvironment(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(read(t, "Dockerfile"))

@@ -33,6 +33,7 @@ func TestNodesAnswerAsAServerAlone(t *testing.T) {
 	}
 	t.Parallel()
 	places := openNodes(t)
+	t.Run("over a connection", places.raw)
 	for name, sc := range scenes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each write waits for the disks of two nodes
