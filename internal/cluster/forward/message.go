@@ -48,10 +48,11 @@ const (
 
 // The flags of a request, of an answer and of a part of either, and of kindHere.
 const (
-	flagTLS    = 1 // the client's connection was encrypted
-	flagStream = 2 // the body of the request follows, as the home asks for it
-	flagSystem = 4 // a request of the server itself, which needs no credential: the nodes trust each other
-	flagInsist = 8 // a read, or no other node takes it: one that serves reads answers it, also if its disk is full
+	flagTLS    = 1  // the client's connection was encrypted
+	flagStream = 2  // the body of the request follows, as the home asks for it
+	flagSystem = 4  // a request of the server itself, which needs no credential: the nodes trust each other
+	flagWire   = 16 // it came over a connection of HTTP/1, where a body has a length or is sent in chunks
+	flagInsist = 8  // a read, or no other node takes it: one that serves reads answers it, also if its disk is full
 
 	flagLast  = 1 // nothing follows
 	flagShort = 2 // the body ends before its end: the client has broken it off
@@ -87,6 +88,9 @@ func appendHeader(b []byte, h http.Header, name func(string) string) []byte {
 func appendRequest(b []byte, service string, r *http.Request, flags byte) []byte {
 	if r.TLS != nil {
 		flags |= flagTLS
+	}
+	if r.ProtoMajor == 1 && r.Context().Value(http.ServerContextKey) != nil {
+		flags |= flagWire
 	}
 	uri := r.RequestURI
 	if uri == "" { // a request of this process
@@ -247,6 +251,9 @@ func (p *parser) request(ctx context.Context) (service string, r *http.Request, 
 		p.header(nil, nil)
 	})
 	names := new(headercase.Names)
+	if flags&flagWire != 0 {
+		ctx = context.WithValue(ctx, http.ServerContextKey, fromAnotherNode{})
+	}
 	r = (&http.Request{}).WithContext(headercase.NewContext(ctx, names))
 	service = p.text()
 	r.Method, r.RequestURI, r.Host, r.RemoteAddr = p.text(), p.text(), p.text(), p.text()
@@ -267,6 +274,9 @@ func (p *parser) request(ctx context.Context) (service string, r *http.Request, 
 	}
 	return service, r, flags, nil
 }
+
+// fromAnotherNode is in the context of a request where net/http has the server whose connection it came over.
+type fromAnotherNode struct{}
 
 // usualHeaders is a number of headers that most requests and answers do not exceed.
 const usualHeaders = 14

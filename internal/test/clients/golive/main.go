@@ -55,8 +55,8 @@ var suites = map[string]suite{
 		functions: true, skip: "/cosmos|^Example"},
 }
 
-// testTimeout bounds the tests of a package; the longest take a minute.
-const testTimeout = "8m"
+// testTimeout bounds the tests of a package. Some wait a minute for what Azure does later.
+const testTimeout = "25m"
 
 func main() {
 	log.SetFlags(0)
