@@ -175,7 +175,7 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 }
 
-// The nine nodes of the manifest with zones are those that each of them has as peers, in the zones where their pods run.
+// The nine nodes of the manifest with zones are those that each node has as peers, in the zones where their pods run.
 func TestKubernetesManifestWithZones(t *testing.T) {
 	var list struct {
 		Items []struct {

@@ -111,7 +111,7 @@ func (f *fixture) exchange(t *testing.T, account string, r rawRequest) string {
 			before = first
 		}
 	}
-	// Whoever refuses a body may close the connection before all of it is sent.
+	// A server that refuses a body may close the connection before all of it is sent.
 	_, _ = io.WriteString(conn, r.body)
 	return normal(before + string(check.Must(io.ReadAll(in))(t)))
 }

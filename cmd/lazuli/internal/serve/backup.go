@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/tier"
 )
 
-// bucketExists refuses the bucket of an option if it does not exist: the server would start, and retry for ever.
+// bucketExists refuses the bucket of an option if it does not exist: the server would start, and retry without a limit.
 func bucketExists(option, place string) error {
 	if err := backup.CheckBucket(context.Background(), place); err != nil {
 		return fmt.Errorf("%s: %w", option, err)
