@@ -43,8 +43,10 @@ func newTransfer(cmd *cobra.Command) *transfer {
 func newClusterImport() *cobra.Command {
 	cmd := &cobra.Command{Use: "import FOLDER",
 		Short: "Copy an account from the data folder of a single server into the cluster", Args: cobra.ExactArgs(1),
-		Long: `Copy an account, with its service properties, from the data folder of a stopped server alone into the cluster, through any node. The
-account has the name and key of the connection string, and none of the tables, queues and containers in the cluster. The folder
+		Long: `Copy an account, with its service properties, from the data folder of a stopped ` +
+			`server alone into the cluster, through any node. The
+account has the name and key of the connection string, and none of the tables, queues and ` +
+			`containers in the cluster. The folder
 stays as it is. Run the command once for each account.
 
 docs/export-import.md lists what is copied. A command that was interrupted continues if it is run again.`,
@@ -70,7 +72,8 @@ func newClusterExport() *cobra.Command {
 	cmd := &cobra.Command{Use: "export FOLDER",
 		Short: "Copy an account from the cluster into the data folder of a single server", Args: cobra.ExactArgs(1),
 		Long: `Copy an account, with its service properties, from the cluster into a data folder that "lazuli serve --location FOLDER" serves alone.
-The folder is made, or is that of a stopped server whose account has none of the tables, queues and containers. The cluster stays as it
+The folder is made, or is that of a stopped server whose account has none of the tables, ` +
+			`queues and containers. The cluster stays as it
 is; clients should not write meanwhile. Run the command once for each account.
 
 docs/export-import.md lists what is copied. A command that was interrupted continues if it is run again.`,

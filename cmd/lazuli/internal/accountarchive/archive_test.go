@@ -84,9 +84,12 @@ func fill(t *testing.T, a accountarchive.Account) {
 		var batch []aztables.TransactionAction
 		for r := range 60 {
 			entity := fmt.Sprintf(
-				`{"PartitionKey":"p%d","RowKey":"%04d","Whole":1,"Half":0.5,"One":1,"One@odata.type":"Edm.Double","Big":"9007199254740993","Big@odata.type":"Edm.Int64",
-				"At":"2020-01-02T03:04:05.1234567Z","At@odata.type":"Edm.DateTime","Text":"täxt & <b>\u0001","Bytes":"AAEC","Bytes@odata.type":"Edm.Binary","No":false,
-				"ID":"7f4a7b4e-0d4e-4a2f-9f5e-3a5a5a5a5a5a","ID@odata.type":"Edm.Guid","Inf":"Infinity","Inf@odata.type":"Edm.Double"}`, p, r)
+				`{"PartitionKey":"p%d","RowKey":"%04d","Whole":1,"Half":0.5,"One":1,"One@odata.type":"Edm.Double",
+				"Big":"9007199254740993","Big@odata.type":"Edm.Int64",
+				"At":"2020-01-02T03:04:05.1234567Z","At@odata.type":"Edm.DateTime",
+				"Text":"täxt & <b>\u0001","Bytes":"AAEC","Bytes@odata.type":"Edm.Binary","No":false,
+				"ID":"7f4a7b4e-0d4e-4a2f-9f5e-3a5a5a5a5a5a","ID@odata.type":"Edm.Guid",
+				"Inf":"Infinity","Inf@odata.type":"Edm.Double"}`, p, r)
 			batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: []byte(entity)})
 		}
 		must(people.SubmitTransaction(ctx, batch, nil))(t)
