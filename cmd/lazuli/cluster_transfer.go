@@ -71,7 +71,8 @@ docs/export-import.md lists what is copied. A command that was interrupted conti
 func newClusterExport() *cobra.Command {
 	cmd := &cobra.Command{Use: "export FOLDER",
 		Short: "Copy an account from the cluster into the data folder of a single server", Args: cobra.ExactArgs(1),
-		Long: `Copy an account, with its service properties, from the cluster into a data folder that "lazuli serve --location FOLDER" serves alone.
+		Long: `Copy an account, with its service properties, from the cluster into a data folder that ` +
+			`"lazuli serve --location FOLDER" serves alone.
 The folder is made, or is that of a stopped server whose account has none of the tables, ` +
 			`queues and containers. The cluster stays as it
 is; clients should not write meanwhile. Run the command once for each account.
