@@ -113,6 +113,26 @@ func TestAddedAccountInAllServices(t *testing.T) {
 	}
 }
 
+// An order to delete what an account has that comes after the account was ended and its name was given to another one
+// deletes nothing.
+func TestDeletionOfAnAccountInUse(t *testing.T) {
+	t.Parallel()
+	s := startManaged(t, Config{})
+	keys, err := s.AccountManager().Add("shop", nil, nil)
+	check.OK(t, err)
+	x := newTenant(t, s.ConnectionStringOf("shop", keys[0]))
+	x.fill(t, "goods")
+	open := s.services.Load()
+	for _, svc := range []wire.Service{wire.Blob, wire.Queue, wire.Table} {
+		if err := open.partOf(open.of(svc, "shop"), svc).Delete("shop"); !errors.Is(err, accounts.ErrInUse) {
+			t.Errorf("%s: the deletion is answered with %v", svc, err)
+		}
+	}
+	if got := x.has(t, "goods"); got != "bqt" {
+		t.Errorf("the account has %q afterwards", got)
+	}
+}
+
 // accountSAS returns what a request with a token that key has signed may do.
 func accountSAS(t *testing.T, s *Server, account, key string) func() string {
 	t.Helper()

@@ -308,8 +308,18 @@ func serviceNamed(name string) wire.Service {
 	return 0
 }
 
-// partOf returns what has the data of accounts of a service in a shard of this node.
+// partOf returns what has the data of accounts of a service in a shard of this node. It deletes nothing of an account
+// that is not being removed.
 func (o *services) partOf(of *shard, svc wire.Service) accounts.Part {
+	return accounts.RemovedPart{Part: o.wholePartOf(of, svc), Stored: func(name string) (state.StoredAccount, bool, error) {
+		if o.elsewhere != nil {
+			return spreadRecords{open: o}.Stored(name)
+		}
+		return state.NewAccountTable(o.list()[0].blobs.State.Database()).Stored(name)
+	}}
+}
+
+func (o *services) wholePartOf(of *shard, svc wire.Service) accounts.Part {
 	switch svc {
 	case wire.Blob:
 		return accounts.BlobPart{Records: state.NewAccountTable(of.blobs.State.Database()), Service: of.blobs.Service,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server/accounts"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -57,6 +58,17 @@ func (c *spreadNodes) testSpreadAccounts(t *testing.T) {
 		}, accounts.ErrExists)
 		at(name, otherKey, "ok")
 		c.of(with[i%3], name).fill(t, "things")
+	}
+	// A late call to delete what the account has: see [accounts.RemovedPart].
+	open := c.nodes[without[0]].services.Load()
+	for _, svc := range []wire.Service{wire.Blob, wire.Queue, wire.Table} {
+		part := remotePart{open, open.placed.Of(named[svc], added[0]), svc}
+		if err := part.Delete(added[0]); err == nil {
+			t.Errorf("the %s of an account in use can be deleted", svc)
+		}
+	}
+	if got := c.of(without[0], added[0]).has(t, "things"); got != "bqt" {
+		t.Errorf("an account has %q after a late call", got)
 	}
 	if _, err := manager(with[0]).Add(added[0], nil, nil); !errors.Is(err, accounts.ErrExists) {
 		t.Errorf("an account is added again: %v", err)

@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
@@ -54,6 +55,29 @@ func (s *Services) Delete(_ context.Context, account string) error {
 		}
 	}
 	return nil
+}
+
+// RemovedPart is a Part that deletes nothing of an account in use. The order to delete may come long after it was given:
+// from a process that was stopped, or over a connection on which it waited. Another process has ended the account by
+// then, perhaps, and its name has been given to another one.
+type RemovedPart struct {
+	Part
+	// Stored returns the record of an account as it is now; ok is false if it has none.
+	Stored func(name string) (a blob.StoredAccount, ok bool, err error)
+}
+
+// Delete implements Part. Errors: ErrInUse.
+func (s RemovedPart) Delete(account string) error {
+	a, ok, err := s.Stored(account)
+	switch {
+	case err != nil:
+		return err
+	case !ok: // what it had was deleted before its record
+		return nil
+	case a.Err != nil || a.Removed == 0:
+		return fmt.Errorf("%s: %w", account, ErrInUse)
+	}
+	return s.Part.Delete(account)
 }
 
 // BlobPart is the part with the blobs. All fields are required.

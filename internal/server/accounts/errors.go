@@ -18,6 +18,8 @@ var (
 		"minute after the removal")
 	// ErrHasData: the account has data, whose deletion was not asked for.
 	ErrHasData = errors.New("the account has data")
+	// ErrInUse: the data of the account was to be deleted, and it is not being removed any more.
+	ErrInUse = errors.New("the account is in use: its data is not deleted")
 	// ErrTooMany: there are MaxAccounts accounts.
 	ErrTooMany = errors.New("there are as many accounts as a server can have")
 	// ErrUnreadable: the record of the account cannot be read.
