@@ -129,28 +129,31 @@ func (s *Server) accountOperations(o *services, handle handleCall) {
 		return of.blobs.DeclareScopes(r.PathValue("name"))
 	})
 	// Waits until this node serves an account as its record is.
-	handle(http.MethodPost, "settled/{name}", func(_ *shard, w http.ResponseWriter, r *http.Request) error {
+	handle(http.MethodPost, "settled/{name}", func(_ *shard, _ http.ResponseWriter, r *http.Request) error {
 		var value []byte
 		if err := json.NewDecoder(r.Body).Decode(&value); err != nil {
 			return err
 		}
-		limit := time.NewTimer(accountSettle)
-		defer limit.Stop()
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for !o.accounts.Knows(r.PathValue("name"), value) {
-			select {
-			case <-tick.C:
-			case <-limit.C:
-				return nil
-			case <-o.board.Ended():
-				return nil
-			case <-r.Context().Done():
-				return r.Context().Err()
-			}
-		}
+		ctx, cancel := context.WithTimeout(r.Context(), accountSettle)
+		defer cancel()
+		o.awaitAccount(ctx, r.PathValue("name"), value, o.board.Ended())
 		return nil
 	})
+}
+
+// awaitAccount waits until this node serves an account as its record is, until ctx ends or ended is closed.
+func (o *services) awaitAccount(ctx context.Context, name string, value []byte, ended <-chan struct{}) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !o.accounts.Knows(name, value) {
+		select {
+		case <-tick.C:
+		case <-ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // namespace is the answer of the operation of that name.
@@ -229,7 +232,12 @@ func (s spreadRecords) settle(name string, value []byte, at accounts.Position) {
 	ctx, cancel := context.WithTimeout(s.open.stopping, accountSettle)
 	defer cancel()
 	var wait sync.WaitGroup
-	wait.Go(func() { s.follow.Await(ctx, at) })
+	wait.Go(func() {
+		// This node may still follow another node's journal than that which has noted the change.
+		if !s.follow.Await(ctx, at) {
+			s.open.awaitAccount(ctx, name, value, nil)
+		}
+	})
 	var asked []int
 	for _, svc := range []wire.Service{wire.Blob, wire.Queue, wire.Table} {
 		n := s.open.placed.Of(named[svc], name)

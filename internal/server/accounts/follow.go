@@ -194,14 +194,15 @@ func (f *Follower) reached(p Position) {
 	}
 }
 
-// Await waits until the node has the accounts of a position, or follows another journal, or ctx ends.
-func (f *Follower) Await(ctx context.Context, p Position) {
+// Await waits until the node has the accounts of a position, and returns true, or until ctx ends. It returns false at
+// once if the node follows another journal: positions of two journals cannot be compared.
+func (f *Follower) Await(ctx context.Context, p Position) bool {
 	for {
 		f.mu.Lock()
-		// Positions of another journal cannot be compared: the node has asked another one meanwhile, and that one had all.
 		if f.at.Journal != p.Journal || f.at.At >= p.At {
+			same := f.at.Journal == p.Journal
 			f.mu.Unlock()
-			return
+			return same
 		}
 		if f.moved == nil {
 			f.moved = make(chan struct{})
@@ -211,7 +212,7 @@ func (f *Follower) Await(ctx context.Context, p Position) {
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }

@@ -175,9 +175,14 @@ func TestFollower(t *testing.T) {
 	stop := f.run(t)
 	r.put(j, "b", []byte("1"))
 	r.put(j, "a", []byte("2"))
-	f.Await(t.Context(), j.Position())
+	if !f.Await(t.Context(), j.Position()) {
+		t.Error("the journal that is followed counts as another one")
+	}
 	if got := f.text(); got != "a=2 b=1" {
 		t.Errorf("the node has %q", got)
+	}
+	if f.Await(t.Context(), Position{Journal: "other", At: 1}) {
+		t.Error("what another journal has counts as followed")
 	}
 	r.put(j, "b", nil)
 	check.Eventually(t, func() bool { return f.text() == "a=2" }, "the removal is followed")
