@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // The layout (peering.Layout) is one value for the cluster, the last message of a stream. It is changed by a publish
@@ -244,34 +245,49 @@ func (n *Node) Fill(ctx context.Context) error {
 	if len(l.Filling) == 0 {
 		return nil
 	}
-	// The one with the fewest shards comes first: of several that have joined, all get some soon.
-	to := slices.MinFunc(l.Filling, func(a, b string) int { return cmp.Compare(len(l.Hosts.Of(a)), len(l.Hosts.Of(b))) })
 	connected := append(n.connectedNodes(), n.site.Node())
-	step, more := l.Hosts.Fill(to, func(shard int) bool {
-		return !slices.ContainsFunc(append(slices.Clone(l.Hosts.Shards[shard]), to), func(name string) bool {
-			return !slices.Contains(connected, name)
-		})
-	})
-	if more {
+	step, filled := nextFill(&l, func(name string) bool { return slices.Contains(connected, name) })
+	switch {
+	case step.To != "":
 		_, err := n.move(ctx, step.Shard, step.From, step.To, func(now *peering.Layout) bool {
-			return slices.Contains(now.Filling, to)
+			return slices.Contains(now.Filling, step.To)
 		})
 		return err
-	}
-	if _, later := l.Hosts.Fill(to, func(int) bool { return true }); later {
+	case filled == "":
 		return nil // when nodes are back
 	}
 	err := n.changeLayout(ctx, func(now *peering.Layout) error {
 		if now.Version != l.Version {
 			return ErrMovedOn
 		}
-		now.EndFilling(to)
+		now.EndFilling(filled)
 		return nil
 	})
 	if err == nil {
-		n.config.Log.Info("a node that has joined has its share of the shards", "node", to, "shards", len(l.Hosts.Of(to)))
+		n.config.Log.Info("a node that has joined has its share of the shards", "node", filled, "shards",
+			len(l.Hosts.Of(filled)))
 	}
 	return err
+}
+
+// nextFill returns the next move that gives a node its share, or else the name of a node that has it: neither where all
+// that is to be done waits for nodes that do not run. The node with the fewest shards comes first, so that of several
+// that have joined all get some soon; one that has to wait holds up no other one.
+func nextFill(l *peering.Layout, runs func(node string) bool) (step shardmap.Step, filled string) {
+	list := slices.Clone(l.Filling)
+	slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(len(l.Hosts.Of(a)), len(l.Hosts.Of(b))) })
+	for _, to := range list {
+		step, now := l.Hosts.Fill(to, func(shard int) bool {
+			return runs(to) && !slices.ContainsFunc(l.Hosts.Shards[shard], func(name string) bool { return !runs(name) })
+		})
+		if now {
+			return step, ""
+		}
+		if _, later := l.Hosts.Fill(to, func(int) bool { return true }); !later {
+			return shardmap.Step{}, to
+		}
+	}
+	return shardmap.Step{}, ""
 }
 
 // SetAutomatic says whether nodes that join get their share of shards without a person. Without, moves to those that

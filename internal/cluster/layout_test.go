@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -46,6 +47,36 @@ func TestMovesThatAClusterRefuses(t *testing.T) {
 		}
 		if err == nil || try.want != nil && !errors.Is(err, try.want) || !strings.Contains(err.Error(), try.text) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Of nodes that have joined, one that is away does not hold up the others.
+func TestNextFill(t *testing.T) {
+	t.Parallel()
+	hosts := check.Must(shardmap.NewHosts([]shardmap.Place{{Node: "n1"}, {Node: "n2"}, {Node: "n3"}}, 4))(t)
+	for _, name := range []string{"n4", "n5"} {
+		hosts = check.Must(hosts.Added(shardmap.Place{Node: name}))(t)
+	}
+	for name, c := range map[string]struct {
+		filling []string
+		away    string
+		to      string
+		filled  string
+	}{
+		"all run":                 {[]string{"n4", "n5"}, "", "n4", ""},
+		"the first one is away":   {[]string{"n4", "n5"}, "n4", "n5", ""},
+		"the last one is away":    {[]string{"n4", "n5"}, "n5", "n4", ""},
+		"the only one is away":    {[]string{"n4"}, "n4", "", ""},
+		"the hosts are away":      {[]string{"n4", "n5"}, "n1", "", ""},
+		"one has its share":       {[]string{"n1"}, "", "", "n1"},
+		"the other one is away":   {[]string{"n4", "n1"}, "n4", "", "n1"},
+		"nothing is to be filled": {nil, "", "", ""},
+	} {
+		l := peering.Layout{Hosts: hosts, Filling: c.filling}
+		step, filled := nextFill(&l, func(node string) bool { return node != c.away })
+		if step.To != c.to || filled != c.filled {
+			t.Errorf("%s: the move %+v, and %q has its share", name, step, filled)
 		}
 	}
 }
