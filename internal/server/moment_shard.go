@@ -29,7 +29,7 @@ func (s *momentShard) Close() error { return nil }
 // Database implements [backup.Source].
 func (s *momentShard) Database(ctx context.Context, name string, emit func(part []byte) error) error {
 	return s.pins[name].Parts(func(part []byte) error {
-		return cmp.Or(ctx.Err(), s.moment.stop.Err(), emit(part))
+		return cmp.Or(ctx.Err(), context.Cause(s.moment.stop), emit(part))
 	})
 }
 
@@ -48,7 +48,11 @@ func (s *momentShard) Contents(ctx context.Context, held func(extent.Window) []e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.moment.stop, cancel)()
-	return s.of.blobs.State.BackupContent(ctx, s.pins["blobs"], held, emit)
+	err := s.of.blobs.State.BackupContent(ctx, s.pins["blobs"], held, emit)
+	if why := context.Cause(s.moment.stop); err != nil && why != nil {
+		return why
+	}
+	return err
 }
 
 // shardedSource is a [backup.Sharded] without Close: its own methods give shard 0.

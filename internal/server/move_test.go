@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -110,7 +111,19 @@ func TestMoveOfAShard(t *testing.T) {
 	t.Parallel()
 	c := newMoving(t)
 	c.stop(c.other)
+	// A backup reads the shard at the node that it leaves, and does not hold that up.
+	of := c.nodes[c.from].services.Load().numbered(c.shard)
+	m := check.Must(c.nodes[c.from].momentOf(t.Context(), []*shard{of}))(t)
+	ended := make(chan error, 1)
+	go func() {
+		<-m.stop.Done()
+		err := m.shards[0].Database(context.Background(), "blobs", func([]byte) error { return nil })
+		ended <- errors.Join(err, m.Close())
+	}()
 	c.ended(c.begin(c.to))
+	if err := <-ended; !errors.Is(err, errShardCloses) {
+		t.Errorf("the backup ends with %v", err)
+	}
 	c.empty(c.from)
 	c.start(c.other)
 	for i, n := range c.nodes {

@@ -241,7 +241,11 @@ func (s *Server) openServices(ctx context.Context, o *services, common frontend.
 }
 
 // newShard returns a shard of this node that is not open.
-func (s *Server) newShard(n int) *shard { return &shard{Shard: s.dir.Shard(n), gate: newGate()} }
+func (s *Server) newShard(n int) *shard {
+	of := &shard{Shard: s.dir.Shard(n), gate: newGate()}
+	of.closing, of.end = context.WithCancel(context.Background())
+	return of
+}
 
 // openers returns what opens the services of a shard.
 func (s *Server) openers(ctx context.Context, o *services, of *shard, common frontend.Common,

@@ -106,11 +106,15 @@ type shard struct {
 
 	gate   *gate // requests that this shard serves; shut when the node gives it away
 	closed sync.Once
+	// closing ends when close begins: the databases are closed when the last pin of a backup is.
+	closing context.Context
+	end     context.CancelFunc
 }
 
 // close closes the services that are open. Further calls do nothing.
 func (s *shard) close() (err error) {
 	s.closed.Do(func() {
+		s.end()
 		if s.queues.Service != nil {
 			err = errors.Join(err, s.queues.Close())
 		}

@@ -49,13 +49,21 @@ func (s *Server) momentOperations(handle handleCall) {
 	})
 }
 
+// errShardCloses ends the stream of a shard.
+var errShardCloses = errors.New("the shard is closed at the node that was asked, which joins again or from which the " +
+	"shard moves: run the backup again")
+
 // momentOf pins shards of this node.
 func (s *Server) momentOf(ctx context.Context, shards []*shard) (m *Moment, err error) {
-	stop, cancel := context.WithCancel(s.stopping)
+	stop, cancel := context.WithCancelCause(s.stopping)
 	m = &Moment{stop: stop}
 	s.moments.RLock()
+	var unhooks []func() bool
 	m.done = func() {
-		cancel()
+		for _, unhook := range unhooks {
+			unhook()
+		}
+		cancel(nil)
 		m.unpin()
 		s.moments.RUnlock()
 	}
@@ -69,6 +77,9 @@ func (s *Server) momentOf(ctx context.Context, shards []*shard) (m *Moment, err 
 		return nil, err
 	}
 	m.setPins(pins)
+	for _, of := range shards {
+		unhooks = append(unhooks, context.AfterFunc(of.closing, func() { cancel(errShardCloses) }))
+	}
 	return m, ctx.Err()
 }
 
