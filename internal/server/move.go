@@ -67,8 +67,9 @@ type mover struct {
 	move    uint64 // number of the move that the rest is about
 	step    peering.Step
 	since   time.Time    // this node has seen the step first
-	lacking func() int64 // of what the new node has to copy before the next record
-	problem string       // what was logged last
+	lacking func() int64 // of what the new node has to copy before the next record, as its open shard knows
+	of      *shard
+	problem string // what was logged last
 }
 
 // followMoves does this node's part of moves until ctx ends.
@@ -118,7 +119,8 @@ func (m *mover) tend(ctx context.Context, open *services) error {
 			if err = m.s.addShard(ctx, open, l, n); errors.Is(err, replica.ErrLeft) {
 				m.left, err = l.Version+1, nil // the layout will say so soon
 			}
-		case !has && (of != nil || m.swept != l.Version+1):
+		case !has && (of != nil || m.swept != l.Version+1),
+			of != nil && comesAgain(&l, node, n): // then it is opened with an empty folder
 			err = m.s.dropShard(ctx, open, n)
 		}
 		if err != nil {
@@ -142,6 +144,10 @@ func (m *mover) tend(ctx context.Context, open *services) error {
 	}
 	if m.move != move.Number || m.step != move.Step {
 		m.move, m.step, m.since, m.lacking = move.Number, move.Step, time.Now(), nil
+	}
+	// The services may have been opened again, and the extents that were asked before are closed.
+	if of := open.numbered(move.Shard); of != m.of {
+		m.of, m.lacking = of, nil
 	}
 	return m.advance(ctx, open, l, move)
 }
@@ -277,6 +283,14 @@ func (m *mover) copy(of *shard, move *peering.Move, next func() error) error {
 	return m.then(nil, pointCopied, next)
 }
 
+// comesAgain reports whether a shard moves to a node whose folder of it, if there is one, is of an earlier time. The
+// node may have missed that the shard had left it, and may still have it open: with a number that is retired, whose
+// content the other nodes do not keep.
+func comesAgain(l *peering.Layout, node *cluster.Node, n int) bool {
+	move := l.Moving()
+	return move != nil && !move.Decided() && move.Shard == n && move.To == node.Name() && node.Arriving() != move.Number
+}
+
 // addShard opens a shard that moves to this node.
 func (s *Server) addShard(ctx context.Context, open *services, l peering.Layout, n int) error {
 	s.exchange.Lock()
@@ -285,12 +299,11 @@ func (s *Server) addShard(ctx context.Context, open *services, l peering.Layout,
 		return nil // they were closed meanwhile
 	}
 	// What is left of an earlier time is of no use: its numbers are retired.
-	if move := l.Moving(); move != nil && move.Shard == n && move.To == open.node.Name() &&
-		open.node.Arriving() != move.Number {
+	if comesAgain(&l, open.node, n) {
 		if err := s.dir.RemoveShard(n); err != nil {
 			return err
 		}
-		if _, err := open.node.Arrive(move.Number); err != nil {
+		if _, err := open.node.Arrive(l.Moving().Number); err != nil {
 			return err
 		}
 		if err := fault.Point(pointArrived); err != nil {

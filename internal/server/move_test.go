@@ -248,6 +248,14 @@ func TestMovesThatStop(t *testing.T) {
 	refused("a second move", try(c.shard, from, to), cluster.ErrMoving, "shard 1 from "+from)
 	check.Eventually(t, func() bool { return c.nodes[c.to].services.Load().numbered(c.shard) != nil },
 		"the new node has the shard")
+	// As if the node had missed the end of an earlier move: what it has open then does not count.
+	open := c.nodes[c.to].services.Load()
+	was := open.numbered(c.shard)
+	check.Must(open.node.Arrive(move.Number + 100))(t)
+	check.Eventually(t, func() bool {
+		of := open.numbered(c.shard)
+		return of != nil && of != was && open.node.Arriving() == move.Number
+	}, "the new node opens the shard with another folder")
 	c.have("first", c.to)
 	c.stop(c.to)
 	check.Eventually(t, func() bool {
