@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -199,6 +200,11 @@ func awaitMove(cmd *cobra.Command, ask target.AdminCaller, move *peering.Move, c
 		case l.Move == nil || l.Move.Number < move.Number:
 			answered = time.Now() // a node that has not heard of it
 		case l.Move.Number > move.Number:
+			// The next one may begin when the table is decided, before the node that leaves has deleted its copy.
+			if !cancel && l.Hosts.On(move.To, move.Shard) && !l.Hosts.On(move.From, move.Shard) {
+				sayHosts(out, l.Hosts, move.Shard)
+				return nil
+			}
 			return fmt.Errorf("another move has followed: %s", l.Move)
 		default:
 			answered = time.Now()
@@ -209,7 +215,7 @@ func awaitMove(cmd *cobra.Command, ask target.AdminCaller, move *peering.Move, c
 			if !l.Ended {
 				break
 			}
-			fmt.Fprintf(out, "shard %d is on %s\n", l.Move.Shard, strings.Join(l.Hosts.Shards[l.Move.Shard], ", "))
+			sayHosts(out, l.Hosts, l.Move.Shard)
 			if l.Move.Cancelled() && !cancel {
 				return fmt.Errorf("the move of %s was cancelled", l.Move)
 			}
@@ -221,6 +227,10 @@ func awaitMove(cmd *cobra.Command, ask target.AdminCaller, move *peering.Move, c
 		case <-time.After(waitPoll):
 		}
 	}
+}
+
+func sayHosts(out io.Writer, h *shardmap.Hosts, shard int) {
+	fmt.Fprintf(out, "shard %d is on %s\n", shard, strings.Join(h.Shards[shard], ", "))
 }
 
 // nodeAway is the time for which the asked node may give no answer while a move is awaited.
