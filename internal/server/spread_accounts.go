@@ -319,12 +319,13 @@ func serviceNamed(name string) wire.Service {
 // partOf returns what has the data of accounts of a service in a shard of this node. It deletes nothing of an account
 // that is not being removed.
 func (o *services) partOf(of *shard, svc wire.Service) accounts.Part {
-	return accounts.RemovedPart{Part: o.wholePartOf(of, svc), Stored: func(name string) (state.StoredAccount, bool, error) {
+	stored := func(name string) (state.StoredAccount, bool, error) {
 		if o.elsewhere != nil {
 			return spreadRecords{open: o}.Stored(name)
 		}
 		return state.NewAccountTable(o.list()[0].blobs.State.Database()).Stored(name)
-	}}
+	}
+	return accounts.RemovedPart{Part: o.wholePartOf(of, svc), Stored: stored}
 }
 
 func (o *services) wholePartOf(of *shard, svc wire.Service) accounts.Part {

@@ -57,9 +57,9 @@ func (s *Services) Delete(_ context.Context, account string) error {
 	return nil
 }
 
-// RemovedPart is a Part that deletes nothing of an account in use. The order to delete may come long after it was given:
-// from a process that was stopped, or over a connection on which it waited. Another process has ended the account by
-// then, perhaps, and its name has been given to another one.
+// RemovedPart is a Part that deletes nothing of an account in use. The order to delete may come long after it was
+// given: from a process that was stopped, or over a connection on which it waited. Another process has ended the
+// account by then, perhaps, and its name has been given to another one.
 type RemovedPart struct {
 	Part
 	// Stored returns the record of an account as it is now; ok is false if it has none.

@@ -14,8 +14,8 @@ var (
 	ErrConfigured = errors.New("the account comes from the configuration of the server: change it in accounts or " +
 		"accounts-file")
 	// ErrRemoving: the account was removed, and its name is not free yet.
-	ErrRemoving = errors.New("the account is being removed: its name is free once its data is deleted, at the earliest a " +
-		"minute after the removal")
+	ErrRemoving = errors.New("the account is being removed: its name is free once its data is deleted, at the earliest " +
+		"a minute after the removal")
 	// ErrHasData: the account has data, whose deletion was not asked for.
 	ErrHasData = errors.New("the account has data")
 	// ErrInUse: the data of the account was to be deleted, and it is not being removed any more.
