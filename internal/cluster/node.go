@@ -32,7 +32,7 @@ const (
 	routePingOut = 2
 )
 
-// Node is the part of an embedded server that belongs to a cluster of them. A nil Node is that of a server alone.
+// Node is the part of an embedded server that belongs to a cluster of them. A nil Node is that of a single server.
 type Node struct {
 	config  peering.Config
 	waiting func(reason string)
@@ -195,7 +195,8 @@ func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
 		now := time.Now()
 		if now.Sub(considered) >= reconsiderEvery {
 			considered = now
-			// A founder whose folder was lost may wait for a majority that never comes, since its peers have another cluster.
+			// A founder whose folder was lost may wait for a majority that never comes, since its peers have another
+			// cluster.
 			if changed, err := n.site.Reconsider(ctx); err != nil || changed {
 				return changed, err
 			}
@@ -318,13 +319,13 @@ func missing(ctx context.Context, site *peering.Site, connected []string) string
 	return strings.Join(texts, "; ")
 }
 
-// Converted reports whether this is a node of a cluster that begins with the data of a server alone, see
+// Converted reports whether this is a node of a cluster that begins with the data of a single server, see
 // [peering.Converted].
 func (n *Node) Converted() bool {
 	return n != nil && peering.Converted(n.site.Identity().Cluster)
 }
 
-// HasSeed reports whether this node's folder has data of a server alone that the cluster does not have yet.
+// HasSeed reports whether this node's folder has data of a single server that the cluster does not have yet.
 func (n *Node) HasSeed() bool { return n != nil && n.site.Identity().Seed }
 
 // Seeded records durably that the cluster has the data of this node's folder.

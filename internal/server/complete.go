@@ -43,7 +43,7 @@ const underWay = 1000
 
 // Complete returns nil if this node has a complete copy of all that it is to have, and otherwise what it lacks: a
 // rolling update waits for it before it stops the next node. It includes [Server.Ready]. That another node lacks
-// something, or does not run, is no reason. A server alone is complete when it is ready.
+// something, or does not run, is no reason. A single server is complete when it is ready.
 func (s *Server) Complete(ctx context.Context) error {
 	if err := s.Ready(); err != nil || !s.Clustered() {
 		return err

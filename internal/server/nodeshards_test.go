@@ -295,7 +295,7 @@ func (c *shardNodes) testAddedAccounts(t *testing.T) {
 	}
 }
 
-// testBackup restores a backup that a node has made while it serves. The folder is that of a server alone with as many
+// testBackup restores a backup that a node has made while it serves. The folder is that of a single server with as many
 // shards.
 func (c *shardNodes) testBackup(t *testing.T) {
 	ctx, place := t.Context(), backup.Folder(filepath.Join(t.TempDir(), "backups"))

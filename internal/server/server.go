@@ -32,11 +32,11 @@ type Server struct {
 
 	gate     *gate
 	services atomic.Pointer[services]     // nil if they could not be opened again
-	member   atomic.Pointer[cluster.Node] // nil for a server alone, and until a node has joined
+	member   atomic.Pointer[cluster.Node] // nil for a single server, and until a node has joined
 	exchange sync.Mutex                   // held while the services are closed and opened
 
 	standby   *standby           // nil unless the server was started as a standby
-	unfollow  context.CancelFunc // ends keepFollowing; nil for a server alone
+	unfollow  context.CancelFunc // ends keepFollowing; nil for a single server
 	following sync.WaitGroup
 
 	unserve func(context.Context) // ends what inproc.Serve has begun
@@ -103,7 +103,7 @@ type standby struct {
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	turn     sync.Mutex    // held by a step, and by a promotion
-	ended    atomic.Bool   // the files are those of a server alone
+	ended    atomic.Bool   // the files are those of a single server
 	promoted chan struct{} // closed once that serves, with its archive
 }
 

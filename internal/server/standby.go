@@ -14,8 +14,9 @@ import (
 const (
 	// followEvery is the interval at which a standby looks for what the other server has sent.
 	followEvery = time.Second
-	// applyWait bounds the wait for reads under way before files are changed: reads that arrive meanwhile wait, too. Then
-	// they are served, and the next look tries again. promoteWait is that of a promotion, which must come to an end.
+	// applyWait bounds the wait for reads under way before files are changed: reads that arrive meanwhile wait, too.
+	// Then they are served, and the next look tries again. promoteWait is that of a promotion, which must come to an
+	// end.
 	applyWait, promoteWait = 2 * time.Second, 20 * time.Second
 )
 
@@ -25,7 +26,7 @@ var ErrNotStandby = errors.New("this server is not a standby")
 // startStandby makes the data folder that of a standby, and waits until it has the state of a moment.
 func (s *Server) startStandby(ctx context.Context) (err error) {
 	if s.config.InMemory || s.config.Cluster != nil || s.config.NATS.URL != "" {
-		return errors.New("a standby needs a server alone with all of its state in Location")
+		return errors.New("a standby needs a single server with all of its state in Location")
 	}
 	s.standby = &standby{Follower: s.config.Standby, promoted: make(chan struct{}), cancel: func() {}}
 	if err := s.standby.Open(s.dir); err != nil {
@@ -84,8 +85,8 @@ func (s *Server) follow(ctx context.Context) {
 // stepStandby reads what there is and changes the files by it. The caller holds turn.
 func (s *Server) stepStandby(ctx context.Context, wait time.Duration) error {
 	ready, err := s.standby.Step(ctx)
-	// After a swap the files are those of a base, which are to be served only once they have reached a moment: so it goes
-	// on until there is nothing more.
+	// After a swap the files are those of a base, which are to be served only once they have reached a moment: so it
+	// goes on until there is nothing more.
 	for ready {
 		if err = s.install(ctx, wait, s.standby.Install); err != nil {
 			return err

@@ -8,14 +8,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// A cluster that begins with the data of a server alone is a converted cluster. Its ID says so, which every node knows
+// A cluster that begins with the data of a single server is a converted cluster. Its ID says so, which every node knows
 // before its server starts: no node may serve before the data is in the logs, and a program that does not know that
 // must not take part. The node with the data has Identity.Seed until it is.
 
 // convertedSuffix ends the IDs of converted clusters.
 const convertedSuffix = "-converted"
 
-// Converted reports whether the cluster with an ID begins with the data of a server alone.
+// Converted reports whether the cluster with an ID begins with the data of a single server.
 func Converted(cluster string) bool { return strings.HasSuffix(cluster, convertedSuffix) }
 
 // format returns the format of the cluster's data as far as the node knows it. A converted cluster has never had an

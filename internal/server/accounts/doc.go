@@ -4,7 +4,7 @@
 //
 // The accounts are records in the database of the Blob service, so that they are as durable as data, and in a cluster
 // every node gets them with the log of that database. The [Manager] keeps the set of accounts that requests ask
-// ([auth.Accounts]) as the records are: after a change on a server alone, and on a node of a cluster when it applies
+// ([auth.Accounts]) as the records are: after a change on a single server, and on a node of a cluster when it applies
 // the log, for the changes of all nodes, its own included. No node reads a file, and none is asked.
 //
 // Accounts of the configuration are not records. They cannot be changed here, and hide records of their names.

@@ -22,11 +22,11 @@ import (
 
 // Options configure the admin endpoints.
 type Options struct {
-	// Ready returns nil while the process serves requests, otherwise the reason why not. It is called for each request and
-	// must be quick. A nil function is always ready.
+	// Ready returns nil while the process serves requests, otherwise the reason why not. It is called for each request
+	// and must be quick. A nil function is always ready.
 	Ready func() error
-	// Complete returns nil if the process is ready and has complete copies of all that it is to have, otherwise the reason
-	// why not; it may ask the other nodes of a cluster. Nil is Ready.
+	// Complete returns nil if the process is ready and has complete copies of all that it is to have, otherwise the
+	// reason why not; it may ask the other nodes of a cluster. Nil is Ready.
 	Complete func(context.Context) error
 	// Metrics are shown at /metrics; nil leaves the path out.
 	Metrics prometheus.Gatherer
@@ -38,8 +38,8 @@ type Options struct {
 	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil
 	// leaves the path out.
 	Workers http.Handler
-	// Functions answers below /functions, without that prefix: the functions of a function app and their invocations. Nil
-	// leaves the path out.
+	// Functions answers below /functions, without that prefix: the functions of a function app and their invocations.
+	// Nil leaves the path out.
 	Functions http.Handler
 	// Search answers at /search and below: searches in the index of the search-index role. Nil leaves the paths out.
 	Search http.Handler
@@ -48,21 +48,22 @@ type Options struct {
 	State func() State
 	// Seed creates the resources of the seed that do not exist; nil is no seed.
 	Seed func(context.Context) error
-	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the services
-	// start. Without it the path is refused.
+	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the
+	// services start. Without it the path is refused.
 	Faults func() *faultrule.Set
-	// Events answers below /admin/events: the event subscriptions. It returns nil while the services start. Without it the
-	// path is refused.
+	// Events answers below /admin/events: the event subscriptions. It returns nil while the services start. Without it
+	// the path is refused.
 	Events func() *events.Manager
-	// EventsElsewhere returns why a node of a cluster has no Events: another node delivers them. Nil on a server alone.
+	// EventsElsewhere returns why a node of a cluster has no Events: another node delivers them. Nil on a single
+	// server.
 	EventsElsewhere func() error
-	// Accounts answers below /admin/accounts: the accounts, which callers may add, change and remove. It returns nil while
-	// the services start. Without it the path is refused. It needs Token.
+	// Accounts answers below /admin/accounts: the accounts, which callers may add, change and remove. It returns nil
+	// while the services start. Without it the path is refused. It needs Token.
 	Accounts func() *accounts.Manager
 	// Clock answers at /admin/clock; nil is a server on the system's clock.
 	Clock Clock
-	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it
-	// the path answers 404.
+	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without
+	// it the path answers 404.
 	Cluster func() Cluster
 	// Standby answers below /admin/standby: what a standby has, and its promotion. It returns nil while the services
 	// start. Without it the path answers 404.

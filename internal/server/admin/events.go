@@ -24,7 +24,7 @@ const (
 type eventHandler struct {
 	// nil while the services start, and on a node of a cluster that does not deliver events
 	manager   func() *events.Manager
-	elsewhere func() error // the reason of the latter; nil on a server alone
+	elsewhere func() error // the reason of the latter; nil on a single server
 }
 
 func (h eventHandler) routes(e *echo.Echo) {

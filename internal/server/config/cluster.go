@@ -2,9 +2,9 @@ package config
 
 import "github.com/lazuli-storage/lazuli/internal/cluster/peering"
 
-// Cluster makes the server a node of a cluster of embedded NATS servers. The zero value is a server alone.
+// Cluster makes the server a node of a cluster of embedded NATS servers. The zero value is a single server.
 type Cluster struct {
-	// Node is the name of this node; "" is a server alone.
+	// Node is the name of this node; "" is a single server.
 	Node string
 	// Front makes the process a front-end, which has no data and is not among Peers.
 	Front bool
@@ -14,8 +14,8 @@ type Cluster struct {
 	Peers []peering.Peer
 	// Copies is the number of nodes that have each shard; 0 is all nodes.
 	Copies int
-	// SecretFile is a file with the secret that all nodes share. CA, Cert and Key are PEM files for mutual TLS between the
-	// nodes.
+	// SecretFile is a file with the secret that all nodes share. CA, Cert and Key are PEM files for mutual TLS between
+	// the nodes.
 	SecretFile, CA, Cert, Key string
 }
 

@@ -27,7 +27,7 @@ func (s *Store) BackupContent(ctx context.Context, pin *store.Pin, held func(ext
 	return s.extents.Backup(ctx, references, held, emit)
 }
 
-// Adopt completes files that were written from a backup, those of a server alone: the database at path, the content in
+// Adopt completes files that were written from a backup, those of a single server: the database at path, the content in
 // the folder extents. It writes the keys of encryption scopes that a cluster keeps in its database to the file keys.
 func Adopt(path, extents, keys string) error {
 	scopes, err := replica.ScopeKeys(path)
@@ -42,7 +42,7 @@ func Adopt(path, extents, keys string) error {
 	return Settle(path, extents, keys)
 }
 
-// Settle opens the database and the extents of a stopped server alone and closes them: files of former releases are
+// Settle opens the database and the extents of a stopped single server and closes them: files of former releases are
 // converted, and what a crash has left is put in order. keys is the file with the keys of encryption scopes.
 func Settle(path, extents, keys string) error {
 	scopes, err := encryption.OpenScopes(keys, func(string) []string { return nil })

@@ -113,7 +113,7 @@ func (s *Store) records(id uint64, ranges []Range) (data []byte, err error) {
 	return data, nil
 }
 
-// Restore writes a new folder, that of a server alone, from the contents with which contents calls emit.
+// Restore writes a new folder, that of a single server, from the contents with which contents calls emit.
 func Restore(dir string, o Options, contents func(emit func(Content) error) error) error {
 	o.Mirrored = true
 	to, err := Open(dir, o)

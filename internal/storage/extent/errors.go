@@ -7,8 +7,8 @@ var (
 	// ErrClosed means that the Store, Writer or Reader was closed before.
 	ErrClosed = errors.New("extent: closed")
 
-	// ErrNotFound means that a slice refers to an extent that does not exist. If the metadata still has the slice, content
-	// is lost. Otherwise Compact has moved or deleted the content: read the metadata again.
+	// ErrNotFound means that a slice refers to an extent that does not exist. If the metadata still has the slice,
+	// content is lost. Otherwise Compact has moved or deleted the content: read the metadata again.
 	ErrNotFound = errors.New("extent: no such extent")
 
 	// ErrRange means that a slice, or the range to read, lies outside of the content.
@@ -17,8 +17,8 @@ var (
 	// ErrCorrupt means that bytes on disk differ from what was written.
 	ErrCorrupt = errors.New("extent: checksum mismatch")
 
-	// ErrUnavailable means that not enough other nodes of a cluster could be reached: content was not stored, or cannot be
-	// read at the moment.
+	// ErrUnavailable means that not enough other nodes of a cluster could be reached: content was not stored, or cannot
+	// be read at the moment.
 	ErrUnavailable = errors.New("extent: not enough nodes have the content or can be reached")
 
 	// ErrAway means that content is only in the tier, which does not answer or was not given.
@@ -31,7 +31,7 @@ var (
 	ErrNoTier = errors.New("extent: content of this folder is in an object store: set --content-tier; to leave the " +
 		"object store, restore a backup")
 	// ErrAloneTier is the error of Open for the folder of a node of a cluster whose extents are in the tier that the
-	// folder had as that of a server alone.
+	// folder had as that of a single server.
 	ErrAloneTier = errors.New("extent: content of this folder is in the object store that it had as the folder of a " +
-		"server alone: restore a backup to a new folder, and begin the cluster with that")
+		"single server: restore a backup to a new folder, and begin the cluster with that")
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// finishExtract closes the folder of a server alone into which records were put, after err.
+// finishExtract closes the folder of a single server into which records were put, after err.
 func (s *Store) finishExtract(err error) error {
 	if err == nil {
 		err = s.fillGaps()
@@ -22,7 +22,7 @@ func (s *Store) finishExtract(err error) error {
 	return NameCopies(s.dir, s.opts.FS)
 }
 
-// NameCopies makes the folder of a standby that of a server alone. It may be called again after a crash.
+// NameCopies makes the folder of a standby that of a single server. It may be called again after a crash.
 func NameCopies(dir string, fsys disk.FS) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// A log may begin with state that was not appended to it: that of a server alone. Such a seeded log has a first record
+// A log may begin with state that was not appended to it: that of a single server. Such a seeded log has a first record
 // without effect, and a snapshot up to that record. A node without state must start from the snapshot; the stream's
 // metadata says so.
 

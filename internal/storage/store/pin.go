@@ -122,7 +122,7 @@ func (p *Pin) Parts(emit func(part []byte) error) error {
 	})
 }
 
-// Extract writes the pinned state to a new file, that of a server alone.
+// Extract writes the pinned state to a new file, that of a single server.
 func (p *Pin) Extract(path string) error {
 	if err := p.SyncAttached(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (p *Pin) Extract(path string) error {
 	return Create(path, p.db.buckets, p.Parts)
 }
 
-// Create writes a new file, that of a server alone, from the parts with which parts calls emit, in their order. Their
+// Create writes a new file, that of a single server, from the parts with which parts calls emit, in their order. Their
 // checksums are verified.
 func Create(path string, buckets []Bucket, parts func(emit func([]byte) error) error) error {
 	r, w := io.Pipe()

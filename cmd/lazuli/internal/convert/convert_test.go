@@ -133,7 +133,7 @@ func TestConvert(t *testing.T) {
 	// The way back.
 	wantClean(t, back)
 	alone(t, back, func(a account) {
-		compare(t, "the folder for a server alone", describe(t, a), was)
+		compare(t, "the folder for a single server", describe(t, a), was)
 		check.Must(a.queues.NewQueueClient("orders").DeleteMessage(t.Context(), got.id, got.receipt, nil))(t)
 	})
 	wantClean(t, back)
@@ -185,10 +185,10 @@ func TestConversionSurvivesKills(t *testing.T) {
 		t.Errorf("without the other nodes: %v", err)
 	}
 	stopNodes(nodes[:1])
-	alone(t, back, func(a account) { compare(t, "the folder for a server alone", describe(t, a), was) })
+	alone(t, back, func(a account) { compare(t, "the folder for a single server", describe(t, a), was) })
 }
 
-// backUp backs up a cluster through a node, and returns the folder for a server alone that is restored from it.
+// backUp backs up a cluster through a node, and returns the folder for a single server that is restored from it.
 func backUp(t *testing.T, node *server.Server) string {
 	t.Helper()
 	place := backup.Folder(filepath.Join(t.TempDir(), "backups"))
@@ -254,7 +254,7 @@ func TestToNodeRefuses(t *testing.T) {
 	}
 	if s, err := server.Start(server.Config{Location: folder, Log: quiet}); err == nil ||
 		!strings.Contains(err.Error(), "lazuli cluster convert --undo") {
-		t.Errorf("a server alone on a converted folder: %v, %v", s, err)
+		t.Errorf("a single server on a converted folder: %v, %v", s, err)
 	}
 	check.OK(t, Undo(folder))
 	alone(t, folder, func(a account) { compare(t, "the folder", describe(t, a), was) })

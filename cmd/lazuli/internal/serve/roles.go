@@ -78,7 +78,7 @@ func (r *serverRoles) start(s *server.Server, c *config.Config, metrics promethe
 		SearchFolder: workerproc.ServerSearchFolder(c, r.account), SearchTables: func(x *searchproc.Config) {
 			x.InProcess, x.TablesURL = s.InProcess(), s.InProcessURL(wire.Table, r.account)
 		}}
-	// A cluster may still have to elect leaders, which a server alone never does.
+	// A cluster may still have to elect leaders, which a single server never does.
 	limit := createTimeout
 	if c.Cluster.Enabled() {
 		limit = clusterCreateTimeout

@@ -1,4 +1,4 @@
-// Package replica opens the files of the Blob service's state, the database and the extents: those of a server alone,
+// Package replica opens the files of the Blob service's state, the database and the extents: those of a single server,
 // or of a node of a cluster, which it keeps in step with the other nodes.
 //
 // A [Node] of a cluster is a view of a replicated log, to which several nodes write. So everything that a change

@@ -15,12 +15,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// aloneNumber is the number of the folder of a server alone: that of its extents.
+// aloneNumber is the number of the folder of a single server: that of its extents.
 const aloneNumber = 0
 
-// Seed creates the replicated log of a cluster from the database of a server alone, which is closed, and has no log of
+// Seed creates the replicated log of a cluster from the database of a single server, which is closed, and has no log of
 // its own. node is the name of the folder, which belongs to a node of the cluster from now on, see [Cluster]. keys is
-// the file with the keys of encryption scopes. Of the database, Seed changes only what a server alone does not use.
+// the file with the keys of encryption scopes. Of the database, Seed changes only what a single server does not use.
 func Seed(ctx context.Context, path, keys, node string, c replog.Config) (err error) {
 	scopes, err := encryption.ReadKeys(keys)
 	if err != nil {
@@ -49,7 +49,7 @@ func Seed(ctx context.Context, path, keys, node string, c replog.Config) (err er
 	return db.Seed(ctx, c)
 }
 
-// number gives the folder of a server alone, under its name in the cluster, the number that its extents have. Folders
+// number gives the folder of a single server, under its name in the cluster, the number that its extents have. Folders
 // of a cluster from which its data came keep their numbers, so that no new folder gets one of them.
 func number(tx *store.Tx, node string) {
 	var former [][]byte
