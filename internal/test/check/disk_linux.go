@@ -19,8 +19,10 @@ const (
 
 // FilesInMemory puts temporary files of this process, and of those that it starts, in memory, if there is plenty. Call
 // it in TestMain of a package whose tests open many folders and sync often: a third of the processor time of such a
-// package was the file system's. With [FullVariable], and where TMPDIR is set, the files are where they are otherwise.
+// package was the file system's. With [FullVariable], and where TMPDIR is set, the files are where they are
+// otherwise. It calls [CollectRarely].
 func FilesInMemory() {
+	CollectRarely()
 	if os.Getenv(FullVariable) == "" && os.Getenv("TMPDIR") == "" && memoryLeft() >= plenty {
 		_ = os.Setenv("TMPDIR", memoryFolder)
 	}
