@@ -1,4 +1,4 @@
-package hub
+package durable_test
 
 import (
 	"errors"
