@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,7 +65,8 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 		"a length that lies": {binary.AppendUvarint(nil, maxFrame+1), replog.ErrDamaged},
 	} {
 		path := filepath.Join(t.TempDir(), "db")
-		err := createFile(path, []Bucket{"a", "b"}, bufio.NewReader(bytes.NewReader(c.frames)), func(tx *bolt.Tx) error {
+		frames := bufio.NewReader(bytes.NewReader(c.frames))
+		err := createFile(path, []Bucket{"a", "b"}, frames, func(tx *bolt.Tx) error {
 			return putProgress(tx, 0, 0, true)
 		})
 		if want := c.want; !errors.Is(err, want) && (want != errAny || err == nil) {
@@ -171,7 +173,8 @@ func TestRepairOfTheOnlyViewOfALog(t *testing.T) {
 func TestRepairOfTheOnlyViewOfALogWithoutItsMark(t *testing.T) {
 	t.Parallel()
 	dir, killed := check.MemoryDir(t), check.MemoryDir(t)
-	db := openAt(t, filepath.Join(dir, "db"), Options{Log: openLog(t, natscluster.Start(t, 1), 0, "alone"), Private: true})
+	db := openAt(t, filepath.Join(dir, "db"),
+		Options{Log: openLog(t, natscluster.Start(t, 1), 0, "alone"), Private: true})
 	put(t, db, "a", "k", "v")
 	check.OK(t, db.freeze())
 	check.OK(t, db.awaitCheckpoint())
@@ -181,6 +184,16 @@ func TestRepairOfTheOnlyViewOfALogWithoutItsMark(t *testing.T) {
 	if err != nil || problems != 1 || len(r.Lost) != 1 || !r.Lost[0].Changes || r.Kept != 1 {
 		t.Errorf("%d problems, %+v, %v; want one of each, and what the file has", problems, r, err)
 	}
+}
+
+// loseProgress damages what a file says of its log.
+func loseProgress(t *testing.T, path string) {
+	t.Helper()
+	damaged := check.Must(bolt.Open(path, 0o600, nil))(t)
+	check.OK(t, damaged.Update(func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte(formatBucket)).Put(logKey, []byte("damaged"))
+	}))
+	check.OK(t, damaged.Close())
 }
 
 // A file whose progress cannot be read has lost changes only if its mark says that there were more.
@@ -194,11 +207,7 @@ func TestRepairWithoutTheProgress(t *testing.T) {
 		}
 		snapshotDir(t, dir, killed)
 		path := filepath.Join(killed, "db")
-		damaged := check.Must(bolt.Open(path, 0o600, nil))(t)
-		check.OK(t, damaged.Update(func(tx *bolt.Tx) error {
-			return tx.Bucket([]byte(formatBucket)).Put(logKey, []byte("damaged"))
-		}))
-		check.OK(t, damaged.Close())
+		loseProgress(t, path)
 		if cut {
 			log := logPath(path, db.gen)
 			p := check.Must(os.ReadFile(log))(t)
@@ -215,6 +224,41 @@ func TestRepairWithoutTheProgress(t *testing.T) {
 		}
 		if err != nil || (changes > 0) != cut {
 			t.Errorf("%s: %d changes are lost: %+v, %v", name, changes, r, err)
+		}
+	}
+}
+
+// A log that exists and cannot be read may have changes, and without the mark nobody knows how many there were: a
+// repair ends, and leaves everything in its place. Without the progress, nothing else looks at the logs before.
+func TestRepairOfALogThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for n := range 6 {
+		name, progress := []string{"db-log0", "db-log1", "db-mark"}[n%3], n < 3
+		dir, killed := check.MemoryDir(t), check.MemoryDir(t)
+		db := openAt(t, filepath.Join(dir, "db"), Options{})
+		put(t, db, "a", "in the log", "v")
+		snapshotDir(t, dir, killed)
+		path, aside := filepath.Join(killed, "db"), filepath.Join(killed, "aside")
+		unreadable := filepath.Join(killed, name)
+		check.OK(t, os.RemoveAll(unreadable))
+		check.OK(t, os.Mkdir(unreadable, 0o700))
+		if !progress {
+			loseProgress(t, path)
+		}
+		before := check.Must(os.ReadFile(path))(t)
+		if err := Examine(path, []Bucket{"a", "b"}, func(*DamageError) {}); err == nil {
+			t.Errorf("%s, progress %v: it was examined", name, progress)
+		}
+		if r, err := Repair(path, []Bucket{"a", "b"}, aside, nil, func(*DamageError) {}); err == nil {
+			t.Errorf("%s, progress %v: it was repaired: %+v", name, progress, r)
+		}
+		if after := check.Must(os.ReadFile(path))(t); !bytes.Equal(before, after) {
+			t.Errorf("%s, progress %v: the file has changed", name, progress)
+		}
+		for _, made := range []string{path + "-repair", aside} {
+			if _, err := os.Stat(made); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s, progress %v: %s is left: %v", name, progress, made, err)
+			}
 		}
 	}
 }
