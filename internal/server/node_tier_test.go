@@ -170,7 +170,8 @@ func TestContentTierOfNodes(t *testing.T) {
 		t.Skip("starts three nodes")
 	}
 	t.Parallel()
-	const blobs, size, cache = 192, 200 << 10, 7 << 19
+	const size = 200 << 10
+	blobs, cache := check.Size(96, 192), check.Size[int64](7<<18, 7<<19)
 	objects, c, b := newBadObjects(t), newTestCluster(t, 3), newTierBlobs(t)
 	for i := range c.configs {
 		c.configs[i].Tier = &tier.Options{Objects: objects, Cache: cache, Least: 1}
@@ -183,7 +184,7 @@ func TestContentTierOfNodes(t *testing.T) {
 			check.Eventually(t, func() bool {
 				s := c.nodes[i].ContentTier()
 				return s != nil && s.Waiting == 0 && s.Failing == "" && s.Local+s.Chunks <= cache &&
-					contentOnDisk(t, c.configs[i].Location) <= blobs*size/10
+					contentOnDisk(t, c.configs[i].Location) <= int64(blobs*size/10)
 			}, "node %d has more than a tenth of %d bytes on its disk, or is not done", i, blobs*size)
 		}
 	}
@@ -256,7 +257,8 @@ func TestContentTierOfNodes(t *testing.T) {
 	then := filepath.Join(t.TempDir(), "then")
 	check.OK(t, backup.Restore(t.Context(), place, made.Manifest, then,
 		backup.RestoreOptions{Verify: func(context.Context, string) error { return nil }}))
-	if r := check.Must(fsck.Check(t.Context(), then, fsck.Options{}))(t); !r.Clean || int(r.Blobs.Blobs) != len(b.bytes) {
+	r = check.Must(fsck.Check(t.Context(), then, fsck.Options{}))(t)
+	if !r.Clean || int(r.Blobs.Blobs) != len(b.bytes) {
 		t.Errorf("the restored folder: %+v", r)
 	}
 }
