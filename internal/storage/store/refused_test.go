@@ -228,8 +228,8 @@ func TestRepairWithoutTheProgress(t *testing.T) {
 	}
 }
 
-// A log that exists and cannot be read may have changes, and without the mark nobody knows how many there were: a
-// repair ends, and leaves everything in its place. Without the progress, nothing else looks at the logs before.
+// A log that exists and cannot be read may have changes, and the mark says how many there were. If one of them cannot
+// be read, a repair ends, and leaves everything in its place. Without the progress, nothing else reads the logs before.
 func TestRepairOfALogThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for n := range 6 {
