@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,10 +158,16 @@ func writeShards(w io.Writer, status cluster.Status) error {
 			cmp.Or(s.Queues, "-"), cmp.Or(s.Blobs, "-"), server.ContentSize(s.Data), cmp.Or(s.Behind, "0"),
 			cmp.Or(s.Missing, "-"), cmp.Or(s.Silent, "-"))
 	}
-	if err := t.Flush(); err != nil || status.Move == nil {
+	err := t.Flush()
+	for _, name := range status.Lost {
+		_, failed := fmt.Fprintf(w, "\nnode %s is lost: %d of its shards are to move to other nodes, and then it leaves\n",
+			name, len(status.Hosts.Of(name)))
+		err = cmp.Or(err, failed)
+	}
+	if err != nil || status.Move == nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nmoving %s: %s\n", status.Move, steps[status.Move.Step])
+	_, err = fmt.Fprintf(w, "\nmoving %s: %s\n", status.Move, steps[status.Move.Step])
 	return err
 }
 
@@ -201,30 +206,6 @@ backup: it is part of the cluster.`}
 			}{name, logs[name].Snapshot}, fmt.Sprintf("log of %s: snapshot up to record %d", name, logs[name].Snapshot)))
 		}
 		return out.End(err)
-	}
-	return cmd
-}
-
-func newClusterLeave(ask target.AdminCaller) *cobra.Command {
-	cmd := &cobra.Command{Use: "leave NODE", Short: "Remove a stopped node from the cluster", Args: cobra.ExactArgs(1),
-		Long: `Remove a stopped node from the cluster: its copies are made again on the other nodes. Use it when the data folder of a node
-is lost or damaged: afterwards a node of that name can join with an empty folder. Do not start the old folder again.
-The asked node must be another one, with a majority. The command is refused while a stream has no majority of current copies,
-and returns when no stream counts on the removed node.
-
-In a cluster with --cluster-copies a node without a shard leaves for good: the cluster has one node less, and a node of
-that name joins as any new one does. "lazuli cluster drain" moves its shards away first.`,
-		Example: "  lazuli cluster leave n3"}
-	confirm := console.Confirmation(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := confirm(fmt.Sprintf("Remove the node %s and its data folder from the cluster?", args[0])); err != nil {
-			return err
-		}
-		if _, err := ask(cmd, http.MethodDelete, "/nodes/"+url.PathEscape(args[0]), nil); err != nil {
-			return err
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s is removed; it can join again with an empty data folder\n", args[0])
-		return nil
 	}
 	return cmd
 }

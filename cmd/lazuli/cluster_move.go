@@ -25,6 +25,7 @@ var steps = map[peering.Step]string{
 	peering.StepStreams: "the logs move",
 	peering.StepLeave:   "the old node leaves",
 	peering.StepDelete:  "the old node deletes its copy",
+	peering.StepReturn:  "the logs move back",
 	peering.StepCancel:  "the move is taken back",
 	peering.StepClean:   "the new node deletes what it has copied",
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,10 +141,25 @@ func (n *Node) copies() (c Copies, err error) {
 	}
 	for _, account := range info.AccountDetails {
 		for i := range account.Streams {
+			if at := account.Streams[i].Cluster; at != nil {
+				n.nameReplicas(at)
+			}
 			c.add(e.Name(), &account.Streams[i])
 		}
 	}
 	return c, nil
+}
+
+// nameReplicas gives copies the names of their servers. A server that has not been connected since JetStream was started
+// here is known to it by its ID alone.
+func (n *Node) nameReplicas(info *server.ClusterInfo) {
+	names := map[string]string{}
+	for _, name := range n.Folders() {
+		names[natsserver.PeerID(name)] = name
+	}
+	for _, r := range info.Replicas {
+		r.Name = cmp.Or(names[r.Peer], r.Name)
+	}
 }
 
 func (n *Node) answerCopies(m *nats.Msg) {

@@ -84,10 +84,7 @@ func (n *Node) enter(ctx context.Context) error {
 func (n *Node) askToJoin(ctx context.Context) (entered bool, why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinAttempt)
 	defer cancel()
-	c := n.config
-	c.Node, c.Front, c.Listen, c.Dir = peering.Alias(), true, "", ""
-	c.Log = slog.New(slog.DiscardHandler) // what is wrong with the peers, this node's own site says
-	front, err := StartFront(ctx, c, nil)
+	front, err := n.asFront(ctx)
 	if err != nil {
 		return false, err.Error(), nil
 	}
@@ -119,6 +116,14 @@ func (n *Node) askToJoin(ctx context.Context) (entered bool, why string, err err
 			return false, cmp.Or(why, front.Missing(context.WithoutCancel(ctx)), "no member answers"), nil
 		}
 	}
+}
+
+// asFront connects to the members as a front-end.
+func (n *Node) asFront(ctx context.Context) (*Front, error) {
+	c := n.config
+	c.Node, c.Front, c.Listen, c.Dir = peering.Alias(), true, "", ""
+	c.Log = slog.New(slog.DiscardHandler) // what is wrong with the peers, this node's own site says
+	return StartFront(ctx, c, nil)
 }
 
 // answerJoin takes a node into the cluster, or refuses it.
@@ -157,6 +162,10 @@ func (n *Node) addNode(ctx context.Context, c *newcomer) error {
 	if f := n.site.Format(); f < peering.JoinFormat {
 		return fmt.Errorf("%w: it is %d, and a further node needs %d: run `lazuli cluster upgrade --finish` when all "+
 			"nodes run this release", ErrMoveFormat, f, peering.JoinFormat)
+	}
+	if n.site.Layout().IsLost(c.Name) { // it asks again
+		return fmt.Errorf("node %s is lost, and its shards are still moving to other nodes: its name can join again when it "+
+			"has left", c.Name)
 	}
 	known := n.site.Identity().Members[c.Name]
 	if c.Name == n.site.Node() || known != "" && known != c.Incarnation {
@@ -229,13 +238,9 @@ func (n *Node) removeEmpty(ctx context.Context, name string) (removed bool, err 
 		if !slices.Contains(l.Hosts.Names(), name) || len(l.Hosts.Of(name)) > 0 || comes {
 			return errAsItIs
 		}
-		hosts, err := l.Hosts.Removed(name)
-		if err != nil {
+		if err := l.Leave(name); err != nil {
 			return err
 		}
-		l.Hosts, l.Addresses = hosts, maps.Clone(l.Addresses)
-		delete(l.Addresses, name)
-		l.EndFilling(name)
 		if m != nil && (m.From == name || m.To == name) {
 			l.Ended = true // what was left to do was to delete its folder
 		}

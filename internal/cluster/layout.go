@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -219,22 +220,26 @@ func (n *Node) move(ctx context.Context, shard int, from, to string, begins func
 		if _, err := l.Hosts.Moved(shard, from, to); err != nil {
 			return err
 		}
+		lost := l.IsLost(from)
 		for _, name := range []string{from, to} {
-			if !slices.Contains(n.connectedNodes(), name) && name != n.site.Node() {
+			if lost && name == from {
+				continue
+			}
+			if !n.running(l)(name) {
 				return fmt.Errorf("%w: node %s is not connected", ErrNodeAway, name)
 			}
 		}
 		if !begins(l) {
 			return ErrMovedOn
 		}
-		move = &peering.Move{Number: l.Version + 1, Shard: shard, From: from, To: to, Step: peering.StepJoin}
+		move = &peering.Move{Number: l.Version + 1, Shard: shard, From: from, To: to, Step: peering.StepJoin, Lost: lost}
 		l.Move, l.Ended = move, false
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.config.Log.Info("a shard begins to move", "shard", shard, "from", from, "to", to)
+	n.config.Log.Info("a shard begins to move", "shard", shard, "from", from, "to", to, "lost", move.Lost)
 	return move, nil
 }
 
@@ -388,51 +393,55 @@ const evacuateAgain = 30 * time.Second
 
 // MoveStreams asks JetStream to move streams of a shard, one after the other, away from a node, to those that have the
 // shard's tag now. It returns true when no stream has a copy at the node any more, and all copies are current. It is
-// called again until then.
+// called again until then. A node that is lost has to be removed from the members of a stream, as nothing comes from it;
+// that is done only when two others have everything. Copies of lost nodes are not waited for.
 func (n *Node) MoveStreams(ctx context.Context, names []string, from string) (moved bool, err error) {
-	server := n.site.ServerNameOf(from)
+	own, l := n.site.ServerNameOf(from), n.site.Layout()
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
-	js, err := jetstream.New(n.server.Conn())
-	if err != nil {
-		return false, err
-	}
 	moved = true
 	for _, name := range names {
-		stream, err := js.Stream(ctx, name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue
-		}
-		if err != nil {
+		info, replicas, err := n.copiesOf(ctx, name)
+		switch {
+		case err != nil:
 			return false, fmt.Errorf("stream %s: %w", name, err)
-		}
-		info := stream.CachedInfo().Cluster
-		if info == nil || info.Leader == "" {
+		case replicas == 0:
+			continue
+		case info == nil || info.Leader == "":
 			moved = false
 			continue
 		}
-		has, current := info.Leader == server, true
+		has, current, whole := info.Leader == own, true, 1
 		for _, r := range info.Replicas {
-			has = has || r.Name == server
-			current = current && r.Current && !r.Offline
+			has = has || r.Name == own
+			if r.Current && !r.Offline {
+				whole++
+			} else if !l.IsLost(nodeOf(r.Name)) {
+				current = false
+			}
 		}
-		if !has && current && len(info.Replicas) == stream.CachedInfo().Config.Replicas-1 {
+		if !has && current && len(info.Replicas) == replicas-1 {
 			continue
 		}
 		// One stream after the other, so that fewer leaders change at a time.
 		n.mu.Lock()
-		asked := n.asked == name+" "+server && time.Since(n.askedAt) < evacuateAgain
+		asked := n.asked == name+" "+own && time.Since(n.askedAt) < evacuateAgain
 		if !asked {
-			n.asked, n.askedAt = name+" "+server, time.Now()
+			n.asked, n.askedAt = name+" "+own, time.Now()
 		}
 		n.mu.Unlock()
 		if !has || asked {
 			return false, nil
 		}
-		if err := evacuateStream(ctx, n.server.Conn(), name, server); err != nil {
-			n.mu.Lock()
-			n.asked = "" // a node may not have its tag yet
-			n.mu.Unlock()
+		verb := "EVACUATE"
+		if l.IsLost(from) {
+			if verb = "REMOVE"; whole < 2 {
+				n.forgetAsked()
+				return false, fmt.Errorf("%w: stream %s has no two of them", ErrCopies, name)
+			}
+		}
+		if err := n.movePeer(ctx, verb, name, own); err != nil {
+			n.forgetAsked() // a node may not have its tag yet
 			return false, err
 		}
 		return false, fault.Point(pointAsked)
@@ -440,17 +449,45 @@ func (n *Node) MoveStreams(ctx context.Context, names []string, from string) (mo
 	return moved, nil
 }
 
+// copiesOf returns what the leader of a stream knows about its copies, and their number; 0 if there is no such stream.
+func (n *Node) copiesOf(ctx context.Context, name string) (*server.ClusterInfo, int, error) {
+	answer, err := natsserver.AskJSON[server.JSApiStreamInfoResponse](ctx, n.server.Conn(),
+		fmt.Sprintf(server.JSApiStreamInfoT, name), nil)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case answer.Error != nil && answer.Error.ErrCode == uint16(jetstream.JSErrCodeStreamNotFound):
+		return nil, 0, nil
+	case answer.Error != nil:
+		return nil, 0, errors.New(answer.Error.Description)
+	case answer.StreamInfo == nil:
+		return nil, 0, ErrNoAnswer
+	}
+	if answer.Cluster != nil {
+		n.nameReplicas(answer.Cluster)
+	}
+	return answer.Cluster, answer.Config.Replicas, nil
+}
+
+// forgetAsked makes MoveStreams ask JetStream at its next call.
+func (n *Node) forgetAsked() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked = ""
+}
+
 // pointAsked is the point of a move at which JetStream was asked to move one of the streams.
 var pointAsked = fault.Declare("move/asked")
 
-// evacuateStream asks for the move of one stream. That it is on its way already is no error.
-func evacuateStream(ctx context.Context, conn *nats.Conn, name, server string) error {
+// movePeer asks JetStream to give another server the copy that the server own has of a stream: with EVACUATE the copy stays
+// until the other one is whole, with REMOVE it does not count any more. That it is on its way already is no error.
+func (n *Node) movePeer(ctx context.Context, verb, name, own string) error {
 	answer, err := natsserver.AskJSON[struct {
 		Error *struct {
 			Code        int    `json:"err_code"`
 			Description string `json:"description"`
 		} `json:"error"`
-	}](ctx, conn, "$JS.API.STREAM.PEER.EVACUATE."+name, map[string]string{"peer": natsserver.PeerID(server)})
+	}](ctx, n.server.Conn(), "$JS.API.STREAM.PEER."+verb+"."+name, map[string]string{"peer": natsserver.PeerID(own)})
 	if err != nil {
 		return fmt.Errorf("moving stream %s: %w", name, err)
 	}

@@ -186,7 +186,7 @@ func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
 	defer poll.Stop()
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	entered := n.enterLater(asking)
+	entered, lost := n.enterLater(asking), n.askWhetherLost(asking)
 	var considered, said time.Time
 	for {
 		if e.JetStreamIsCurrent() && metaLeader(e) != "" {
@@ -212,6 +212,8 @@ func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
 		case err := <-entered: // the other nodes accept this one from now on, at other addresses perhaps
 			n.entered = true
 			return true, err
+		case err := <-lost:
+			return false, err
 		case <-ctx.Done():
 			return false, fmt.Errorf("waiting for a majority of the cluster: %w: %s", context.Cause(ctx),
 				n.missing(context.Background()))
@@ -234,7 +236,7 @@ func (n *Node) meetMembers(ctx context.Context) error {
 	}
 	defer conn.Close()
 	if id.State == peering.Member {
-		return n.checkRemoved(ctx, conn, id)
+		return n.checkRemoved(ctx, conn)
 	}
 	for {
 		for _, name := range n.connectedNodes() {
@@ -337,10 +339,22 @@ var ErrRemoved = errors.New("the data folder of this node was removed from the c
 
 // checkRemoved returns ErrRemoved if a connected node says so. Members refuse the connections of a folder that was
 // removed, but one that was not restarted since then still connects to it.
-func (n *Node) checkRemoved(ctx context.Context, conn *nats.Conn, id peering.Identity) error {
-	for _, name := range n.connectedNodes() {
+func (n *Node) checkRemoved(ctx context.Context, conn *nats.Conn) error {
+	return n.removedBy(ctx, conn, n.connectedNodes())
+}
+
+// removedBy is checkRemoved by what some nodes say.
+func (n *Node) removedBy(ctx context.Context, conn *nats.Conn, nodes []string) error {
+	id := n.site.Identity()
+	for _, name := range nodes {
 		roster, err := ask[peering.Roster](ctx, conn, name, aboutMembers, nil)
-		if err == nil && slices.Contains(roster.Removed[id.Node], id.Incarnation) {
+		if err != nil {
+			continue
+		}
+		if roster.Layout != nil && roster.Layout.IsRemoved(id.Node, id.Incarnation) {
+			return fmt.Errorf("%w (says node %s)", peering.ErrLost, name)
+		}
+		if slices.Contains(roster.Removed[id.Node], id.Incarnation) {
 			return fmt.Errorf("%w (says node %s)", ErrRemoved, name)
 		}
 	}

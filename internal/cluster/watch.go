@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
@@ -74,8 +75,10 @@ type Status struct {
 	// Hosts says which nodes have a shard; nil where all nodes have all of them.
 	Hosts *shardmap.Hosts `json:"hosts,omitempty"`
 	// Move is the move of a shard's copy that is under way, nil without one.
-	Move  *peering.Move `json:"move,omitempty"`
-	Nodes []NodeStatus  `json:"nodes"`
+	Move *peering.Move `json:"move,omitempty"`
+	// Lost are the nodes whose shards move to others because their folders are lost.
+	Lost  []string     `json:"lost,omitempty"`
+	Nodes []NodeStatus `json:"nodes"`
 	// Fronts are the front-ends that are connected to the node that answers.
 	Fronts []FrontStatus `json:"fronts,omitempty"`
 	Copies Copies        `json:"copies"` // of the streams of all nodes that answered
@@ -174,6 +177,15 @@ func (n *Node) watch() {
 	if e == nil {
 		return
 	}
+	// The others go on without this node's folder, and do not accept it any more.
+	if err := n.site.Lost(); err != nil {
+		n.config.Log.Error("this node stops to take part in the cluster", "err", err)
+		n.server.StopEmbedded()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.status = nodeStatus{changes: n.status.changes, voters: n.status.voters, since: n.status.since}
+		return
+	}
 	// The server runs and its JetStream does not. Only a new start of the server brings it back.
 	if !e.JetStreamEnabled() && e.Running() {
 		n.server.Fail(errors.New("JetStream has stopped"))
@@ -257,6 +269,9 @@ func (n *Node) NoMajority() error {
 	n.mu.Lock()
 	st := n.status
 	n.mu.Unlock()
+	if err := n.site.Lost(); err != nil {
+		return fmt.Errorf("%w: %w", natsserver.ErrNoMajority, err)
+	}
 	if n.majority(st) {
 		return nil
 	}
@@ -551,6 +566,7 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 	for _, p := range n.site.Peers() {
 		out.Nodes = append(out.Nodes, NodeStatus{Name: p.Name, Address: p.Address})
 	}
+	out.Lost = slices.Sorted(maps.Keys(n.site.Layout().Lost))
 	reasons := map[string]string{}
 	// Only if a node is missing: the check connects to the peers and takes time.
 	if len(st.connected)+1 < len(out.Nodes) {
@@ -572,6 +588,8 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 			case at.Name == n.site.Node():
 				at.Report = n.report()
 				return
+			case slices.Contains(out.Lost, at.Name):
+				at.Problem = "lost: its shards move to other nodes, and then it leaves"
 			case stopped != nil:
 				at.Problem = "this node does not ask: " + stopped.Error()
 			case slices.Contains(st.connected, at.Name):
@@ -633,8 +651,12 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 	if err := n.mayLoseNode(ctx); err != nil {
 		return err
 	}
-	serverName := n.site.ServerNameOf(name)
-	// It is empty if this node has never accepted a folder of that name: then Raft has no such member to remove.
+	return n.remove(ctx, name, n.site.ServerNameOf(name), st.connected)
+}
+
+// remove is what Remove does when nothing speaks against it. serverName has the folder; it is empty if this node has
+// never accepted one of that name: then Raft has no such member to remove.
+func (n *Node) remove(ctx context.Context, name, serverName string, others []string) error {
 	if serverName != "" {
 		if err := n.removePeer(ctx, serverName); err != nil {
 			return err
@@ -646,12 +668,12 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 	_, incarnation, _ := strings.Cut(serverName, ".")
 	// JetStream first, then the others, this node last: while this node knows the folder, the command can be run again
 	// and goes on where it failed.
-	for _, other := range st.connected {
+	for _, other := range others {
 		if err := n.tell(ctx, other, aboutForget, removal{name, incarnation}); err != nil {
 			return fmt.Errorf("node %s was removed, but %s still knows it: run the command again: %w", name, other, err)
 		}
 	}
-	if err := n.forget(name, incarnation); err != nil {
+	if err := errors.Join(n.forget(name, incarnation), fault.Point(pointForgotten)); err != nil {
 		return err
 	}
 	left, err := n.removeEmpty(ctx, name)

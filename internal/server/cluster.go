@@ -205,6 +205,7 @@ func (o *services) addReportsOf(node *cluster.Node, of *shard) {
 		if missing, known := of.blobs.State.Membership.Behind(); known {
 			r.Missing = &missing
 		}
+		r.Lacks = of.blobs.State.Membership.Lacks()
 		usage, _ := of.blobs.State.Maintenance.Usage()
 		r.Data = usage.Metadata + usage.Content
 		if t := usage.Tier; t != nil {

@@ -130,6 +130,56 @@ func incompleteShard(status *cluster.Status, n *cluster.NodeStatus, number int, 
 	return ""
 }
 
+// lackingWithout returns what the other nodes with the shards of a lost node lack, as far as nodes that answer have it;
+// "" if it is nothing. What the lost one has written does not count: the others copy it from each other when they know
+// that it is lost.
+func lackingWithout(status *cluster.Status, lost string) string {
+	ends := LogEnds(status)
+	for shard, hosts := range status.Hosts.Shards {
+		if !slices.Contains(hosts, lost) {
+			continue
+		}
+		for _, n := range status.Nodes {
+			if n.Name == lost || !slices.Contains(hosts, n.Name) {
+				continue
+			}
+			others := slices.DeleteFunc(slices.Clone(hosts), func(name string) bool { return name == n.Name || name == lost })
+			if lacks := lackingOf(&n, shard, others, ends); lacks != "" {
+				return lacks
+			}
+		}
+	}
+	return ""
+}
+
+// lackingOf returns what a node lacks of a shard, and of the content that others have; "" if it is nothing.
+func lackingOf(n *cluster.NodeStatus, shard int, others []string, ends map[string]uint64) string {
+	if n.Report == nil {
+		return fmt.Sprintf("%s, which has shard %d, does not answer: %s", n.Name, shard, n.Problem)
+	}
+	for _, kind := range logKinds {
+		of := datadir.ShardOf("", shard).Log(kind)
+		log, ok := LogOf(n.Report, of)
+		switch {
+		case !ok:
+			return fmt.Sprintf("%s does not serve the %s yet", n.Name, of)
+		case log.CatchingUp, ends[of]-log.Applied > underWay:
+			return fmt.Sprintf("%s lacks %d entries of the %s", n.Name, max(log.Lag, ends[of]-log.Applied), of)
+		case !content(of):
+			continue
+		}
+		for _, other := range others {
+			switch lacks, known := log.Lacks[other]; {
+			case !known:
+				return fmt.Sprintf("%s does not know yet what content of %s it lacks", n.Name, other)
+			case lacks > 0:
+				return fmt.Sprintf("%s lacks %s of content that %s has", n.Name, ContentSize(lacks), other)
+			}
+		}
+	}
+	return ""
+}
+
 // allReport reports whether all nodes with a shard answered. While one does not run, no other one ever knows what that
 // one has.
 func allReport(status *cluster.Status, shard int) bool {

@@ -288,6 +288,9 @@ func (s *Front) SnapshotLogs(context.Context) (map[string]LogReport, error) { re
 // RemoveNode fails with [ErrFront].
 func (s *Front) RemoveNode(context.Context, string) error { return ErrFront }
 
+// LoseNode returns [ErrFront].
+func (s *Front) LoseNode(context.Context, string, bool) error { return ErrFront }
+
 // UpgradeCluster fails with [ErrFront].
 func (s *Front) UpgradeCluster(context.Context, bool) (*cluster.Upgrade, error) { return nil, ErrFront }
 

@@ -25,6 +25,9 @@ type LogReport struct {
 	// Missing is the number of bytes of content that this node lacks, of the log of the blobs. It is nil until all other
 	// nodes have said what they have.
 	Missing *int64 `json:"missing,omitempty"`
+	// Lacks is what Missing consists of, by the node that has it; those that have not said what they have are not in it.
+	// What several nodes have counts for each.
+	Lacks map[string]int64 `json:"lacks,omitempty"`
 	// Remote are the bytes of content that this node has only in the tier of content, and TierProblem is why it cannot
 	// use that, of the log of the blobs.
 	Remote      int64  `json:"remote,omitempty"`

@@ -30,6 +30,7 @@ var (
 	pointJoined    = fault.Declare("move/joined")    // the log says that the new node joins
 	pointOpened    = fault.Declare("move/opened")    // the new node has the shard open
 	pointComplete  = fault.Declare("move/complete")  // the log says that the new node is complete
+	pointVerified  = fault.Declare("move/verified")  // the new node has all that its metadata refers to
 	pointCopied    = fault.Declare("move/copied")    // the layout says that the streams move
 	pointMoved     = fault.Declare("move/moved")     // the streams have moved
 	pointPassing   = fault.Declare("move/passing")   // the old node passes requests on
@@ -133,9 +134,8 @@ func (m *mover) tend(ctx context.Context, open *services) error {
 	}
 	move := l.Moving()
 	// What is left of a decided move is to be done by one node, which may be away.
-	if len(l.Filling) > 0 && (move == nil || move.Decided()) && time.Since(m.changed) >= fillPause &&
-		open.nats.Leads(cluster.LayoutStream) {
-		if err := node.Fill(ctx); err != nil {
+	if (move == nil || move.Decided()) && open.nats.Leads(cluster.LayoutStream) {
+		if err := m.begin(ctx, open, l); err != nil {
 			return err
 		}
 	}
@@ -150,6 +150,17 @@ func (m *mover) tend(ctx context.Context, open *services) error {
 		m.of, m.lacking = of, nil
 	}
 	return m.advance(ctx, open, l, move)
+}
+
+// begin begins what is to be done without a person while no shard moves. A shard with two copies comes first.
+func (m *mover) begin(ctx context.Context, open *services, l peering.Layout) error {
+	switch {
+	case len(l.Lost) > 0:
+		return open.node.ReplaceLost(ctx)
+	case len(l.Filling) > 0 && time.Since(m.changed) >= fillPause:
+		return open.node.Fill(ctx)
+	}
+	return nil
 }
 
 // advance does the step of a move, if it is one of this node, and makes the next one that of the layout.
@@ -174,26 +185,26 @@ func (m *mover) advance(ctx context.Context, open *services, l peering.Layout, m
 		if !l.Hosts.On(node.Name(), move.Shard) || !m.turn(open, of) {
 			return nil
 		}
-		err := of.blobs.State.Membership.Join(move.Number, hosts, move.From, move.To)
+		join := of.blobs.State.Membership.Join
+		if move.Lost {
+			join = of.blobs.State.Membership.JoinLost
+		}
+		err := join(move.Number, hosts, move.From, move.To)
 		return m.then(err, pointJoined, func() error { return next(peering.StepCopy) })
 	case peering.StepCopy:
 		if node.Name() != move.To || of == nil {
 			return nil
 		}
-		return m.copy(of, move, func() error { return next(peering.StepStreams) })
-	case peering.StepStreams:
-		if !open.nats.Leads(cluster.LayoutStream) {
-			return nil
+		return m.copy(ctx, of, move, func() error { return next(peering.StepStreams) })
+	case peering.StepStreams, peering.StepReturn:
+		from, then := move.From, peering.StepLeave
+		if move.Step == peering.StepReturn {
+			from, then = move.To, peering.StepCancel
 		}
-		var names []string
-		for _, kind := range logKinds {
-			names = append(names, replog.StreamsOf(datadir.ShardOf("", move.Shard).Log(kind))...)
-		}
-		moved, err := node.MoveStreams(ctx, names, move.From)
-		if err != nil || !moved {
+		if moved, err := m.moveStreams(ctx, open, move.Shard, from); err != nil || !moved {
 			return err
 		}
-		return m.then(nil, pointMoved, func() error { return next(peering.StepLeave) })
+		return m.then(nil, pointMoved, func() error { return next(then) })
 	case peering.StepLeave:
 		// The old node does it itself, as it knows when nothing is under way at it, and others do it if that is away.
 		switch {
@@ -201,6 +212,7 @@ func (m *mover) advance(ctx context.Context, open *services, l peering.Layout, m
 			return nil
 		case node.Name() == move.From:
 			m.s.passAll(ctx, open, of)
+		case move.Lost && m.turn(open, of):
 		case time.Since(m.since) <= leaveWait+othersWait:
 			return nil
 		}
@@ -210,7 +222,7 @@ func (m *mover) advance(ctx context.Context, open *services, l peering.Layout, m
 		err := of.blobs.State.Membership.Leave(move.Number)
 		return m.then(err, pointLeft, func() error {
 			err := node.Advance(ctx, move, func(l *peering.Layout) (err error) {
-				l.Move.Step = peering.StepDelete
+				l.Move.Step, l.Ended = peering.StepDelete, l.IsLost(move.From) // which deletes nothing
 				l.Hosts, err = l.Hosts.Moved(move.Shard, move.From, move.To)
 				return err
 			})
@@ -221,7 +233,12 @@ func (m *mover) advance(ctx context.Context, open *services, l peering.Layout, m
 			return nil
 		}
 		err := of.blobs.State.Membership.Cancel(move.Number, hosts)
-		return m.then(err, pointCancelled, func() error { return next(peering.StepClean) })
+		return m.then(err, pointCancelled, func() error {
+			return node.Advance(ctx, move, func(l *peering.Layout) error {
+				l.Move.Step, l.Ended = peering.StepClean, l.IsLost(move.To)
+				return nil
+			})
+		})
 	case peering.StepDelete:
 		if node.Name() == move.From { // tend has deleted the folder
 			return m.then(nil, pointDeleted, ended)
@@ -232,6 +249,18 @@ func (m *mover) advance(ctx context.Context, open *services, l peering.Layout, m
 		}
 	}
 	return nil
+}
+
+// moveStreams moves the streams of a shard away from a node, by the node beside the leader of the layout's stream.
+func (m *mover) moveStreams(ctx context.Context, open *services, shard int, from string) (moved bool, err error) {
+	if !open.nats.Leads(cluster.LayoutStream) {
+		return false, nil
+	}
+	var names []string
+	for _, kind := range logKinds {
+		names = append(names, replog.StreamsOf(datadir.ShardOf("", shard).Log(kind))...)
+	}
+	return open.node.MoveStreams(ctx, names, from)
 }
 
 // then goes on behind a point.
@@ -252,8 +281,9 @@ func (m *mover) turn(open *services, of *shard) bool {
 }
 
 // copy is the part of the new node: it waits until it has everything, says so in the log, and then waits until it has
-// what was written before that as well.
-func (m *mover) copy(of *shard, move *peering.Move, next func() error) error {
+// what was written before that as well. In place of a node that is lost it also looks at everything that its metadata
+// refers to: that node cannot say what it had.
+func (m *mover) copy(ctx context.Context, of *shard, move *peering.Move, next func() error) error {
 	if err := fault.Point(pointOpened); err != nil {
 		return err
 	}
@@ -277,8 +307,16 @@ func (m *mover) copy(of *shard, move *peering.Move, next func() error) error {
 		return nil
 	}
 	m.lacking = nil
+	if err := content.SyncCopies(); err != nil {
+		return err
+	}
 	if h == nil || h.Move != move.Number || !h.Complete {
 		return m.then(content.Complete(move.Number), pointComplete, func() error { return nil })
+	}
+	if move.Lost {
+		if err := m.then(content.Verify(ctx), pointVerified, func() error { return nil }); err != nil {
+			return err
+		}
 	}
 	return m.then(nil, pointCopied, next)
 }
@@ -423,6 +461,19 @@ func (s *Server) CancelMove(ctx context.Context) (*peering.Move, error) {
 		return nil, errNotOpen
 	}
 	return open.node.CancelMove(ctx)
+}
+
+// LoseNode gives a node up whose data folder is gone for good: its shards get other hosts from the two that are left,
+// and then it leaves the cluster. It returns when that is recorded. A node that answers is refused unless answering is
+// set. Errors: those of [cluster.Node.Lose].
+func (s *Server) LoseNode(ctx context.Context, name string, answering bool) error {
+	open := s.services.Load()
+	if open == nil {
+		return errNotOpen
+	}
+	return open.node.Lose(ctx, name, answering, func(status *cluster.Status) string {
+		return lackingWithout(status, name)
+	})
 }
 
 // SetAutomatic says whether nodes that join get shards by themselves, see [cluster.Node.SetAutomatic].

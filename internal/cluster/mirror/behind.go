@@ -1,6 +1,9 @@
 package mirror
 
-import "sync"
+import (
+	"maps"
+	"sync"
+)
 
 // behind holds what this node lacked when the other nodes were last asked for their extents. Its methods are safe for
 // concurrent use.
@@ -58,6 +61,24 @@ func (m *Mirror) Behind() (missing int64, known bool) {
 		missing += m.extents.Lacking(id, size)
 	}
 	return missing, peers == len(m.active())
+}
+
+// Lacks returns what Behind does by the node that has it. A node that has not answered is not in it.
+func (m *Mirror) Lacks() map[string]int64 {
+	m.behind.mu.Lock()
+	of := maps.Clone(m.behind.sizes)
+	for name, sizes := range of {
+		of[name] = maps.Clone(sizes)
+	}
+	m.behind.mu.Unlock()
+	lacks := map[string]int64{}
+	for name, sizes := range of {
+		lacks[name] = 0
+		for id, size := range sizes {
+			lacks[name] += m.extents.Lacking(id, size)
+		}
+	}
+	return lacks
 }
 
 // lacking returns the sizes of the extents of which this node lacks something.

@@ -18,6 +18,9 @@ type Group struct {
 	Next []string
 	// Joining gets content too, and does not count for a majority; "" for none.
 	Joining string
+	// Lost are those of Nodes whose content is lost. They get nothing and have nothing, and still count: a majority of
+	// Nodes has to be found among the others.
+	Lost []string
 }
 
 // majorities are the lists of which each must have a majority.
@@ -54,7 +57,8 @@ func (m *Mirror) SetGroup(g Group) {
 		peers = append(peers, newPeer(name))
 	}
 	for _, p := range peers {
-		p.out.Store(!slices.Contains(g.Nodes, p.name) && !slices.Contains(g.Next, p.name) && g.Joining != p.name)
+		p.out.Store(slices.Contains(g.Lost, p.name) ||
+			!slices.Contains(g.Nodes, p.name) && !slices.Contains(g.Next, p.name) && g.Joining != p.name)
 	}
 	m.peers = peers
 }

@@ -20,9 +20,10 @@ type Formats struct{ Oldest, Newest int }
 //	5  nodes may have a fence ([Config.Fence]), which a release before does not compare
 //	6  a copy of a shard may move to another node, with records in the log of its blobs
 //	7  a cluster whose nodes have a part of the shards may get further nodes, and lose nodes
+//	8  such a cluster may replace a node that is lost, without its help
 //
 // Only tests change the variable, before anything else, to act as another release.
-var Supported = Formats{Oldest: 1, Newest: 7}
+var Supported = Formats{Oldest: 1, Newest: 8}
 
 // ConvertedFormat is the first format that knows converted clusters.
 const ConvertedFormat = 2
@@ -42,6 +43,10 @@ const MoveFormat = 6
 // JoinFormat is the first format in which nodes join and leave a cluster whose nodes have a part of the shards: a
 // release before refuses a layout with other nodes.
 const JoinFormat = 7
+
+// LostFormat is the first format in which a node may be lost ([Layout.Lost]): a release before would wait for it, and
+// take it back.
+const LostFormat = 8
 
 // Hello holds what a node says about itself when it connects to another one.
 type Hello struct {

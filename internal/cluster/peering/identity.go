@@ -20,10 +20,12 @@ import (
 const identityFile = "node.json"
 
 // identityVersion is the version of the file's format. Files of version 1 have no checksum. A file whose table of hosts
-// has changed has version movedVersion, and others the one before, so that an earlier release can read them.
+// has changed has version movedVersion, one that knows of lost nodes lostVersion, and others the first of these, so that
+// an earlier release can read them.
 const (
 	identityVersion = movedVersion - 1
 	movedVersion    = 3
+	lostVersion     = 4
 )
 
 // State holds what a node is in its cluster.
@@ -94,15 +96,15 @@ func ReadIdentity(dir string) (Identity, error) {
 
 func parseIdentity(path string, text []byte) (id Identity, err error) {
 	err = json.Unmarshal(text, &id)
-	whole := id.Version == 1 || id.Version > movedVersion || id.Version > 1 && id.Sum == id.sum()
+	whole := id.Version == 1 || id.Version > lostVersion || id.Version > 1 && id.Sum == id.sum()
 	if err != nil || !whole || id.Node == "" || id.Incarnation == "" {
 		return Identity{}, fmt.Errorf("%s is damaged; remove this node from the cluster with `lazuli cluster leave` on "+
 			"another node, and start it with an empty folder", path)
 	}
-	if id.Version > movedVersion {
+	if id.Version > lostVersion {
 		return Identity{}, fmt.Errorf(
 			"%s has format %d, and this program supports formats up to %d; use the newer release that wrote it", path,
-			id.Version, movedVersion)
+			id.Version, lostVersion)
 	}
 	if id.Members == nil {
 		id.Members = map[string]string{}
@@ -115,6 +117,9 @@ func (id *Identity) write(dir string) error {
 	id.Version = identityVersion
 	if id.Layout != nil {
 		id.Version = movedVersion
+		if len(id.Layout.Lost)+len(id.Layout.Removed) > 0 {
+			id.Version = lostVersion
+		}
 	}
 	id.Sum = id.sum()
 	text, err := json.MarshalIndent(id, "", "  ")

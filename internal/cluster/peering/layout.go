@@ -3,6 +3,7 @@ package peering
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
@@ -23,6 +24,8 @@ const (
 	StepLeave Step = "leave"
 	// StepDelete: the table has the new node, and the old one deletes its copy.
 	StepDelete Step = "delete"
+	// StepReturn: the new node is lost while the streams move to it, and JetStream moves them back.
+	StepReturn Step = "return"
 	// StepCancel: a node that has the shard records that the new one has left.
 	StepCancel Step = "cancel"
 	// StepClean: the new node deletes what it has copied.
@@ -38,13 +41,17 @@ type Move struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	Step Step   `json:"step"`
+	// Lost is set if From is lost: nothing of the move needs it.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Decided reports that the table of hosts is what it will be: the rest is done by one node, for which nothing waits.
 func (m *Move) Decided() bool { return m.Step == StepDelete || m.Step == StepClean }
 
 // Cancelled reports that the copy stays where it was.
-func (m *Move) Cancelled() bool { return m.Step == StepCancel || m.Step == StepClean }
+func (m *Move) Cancelled() bool {
+	return m.Step == StepReturn || m.Step == StepCancel || m.Step == StepClean
+}
 
 // String describes the move.
 func (m *Move) String() string { return fmt.Sprintf("shard %d from %s to %s", m.Shard, m.From, m.To) }
@@ -66,6 +73,11 @@ type Layout struct {
 	Move *Move `json:"move,omitempty"`
 	// Ended is set when nothing of Move is left to do.
 	Ended bool `json:"ended,omitempty"`
+	// Lost has the nodes whose data folder is gone for good, with the incarnations of the folders: their shards move to
+	// other nodes, and then they leave the cluster. Nobody accepts such a folder any more.
+	Lost map[string]string `json:"lost,omitempty"`
+	// Removed has the folders of lost nodes that have left, by the names of the nodes, the newest last.
+	Removed map[string][]string `json:"removed,omitempty"`
 }
 
 // Moving returns the move under way, nil without one.
@@ -89,6 +101,70 @@ func (l *Layout) EndFilling(node string) {
 	l.Filling = slices.DeleteFunc(slices.Clone(l.Filling), func(name string) bool { return name == node })
 }
 
+// IsLost reports whether a node is lost.
+func (l Layout) IsLost(node string) bool {
+	_, lost := l.Lost[node]
+	return lost
+}
+
+// Lose makes a node a lost one, whose folder has the incarnation, and changes the move under way so that it can end
+// without that node. It returns false if the move cannot.
+//
+//	step         the node that the shard leaves   that to which it moves   another one with the shard
+//	join, copy   taken back                       taken back               taken back
+//	streams      goes on without it               taken back               goes on
+//	leave        goes on without it               goes on                  goes on
+//	return       -                                goes on                  goes on
+//
+// What is taken back begins again as the move of a lost node, which needs nothing of it.
+func (l *Layout) Lose(node, incarnation string) bool {
+	l.Lost = maps.Clone(l.Lost)
+	if l.Lost == nil {
+		l.Lost = map[string]string{}
+	}
+	l.Lost[node] = incarnation
+	l.EndFilling(node)
+	m := l.Moving()
+	if m == nil {
+		return true
+	}
+	next := *m
+	switch at := m.Step; {
+	case at == StepReturn && node == m.From:
+		return false
+	case at == StepDelete && node == m.From, at == StepClean && node == m.To:
+		l.Ended = true // what was left to do was to delete its folder
+	case (at == StepJoin || at == StepCopy) && (node == m.To || l.Hosts.On(node, m.Shard)):
+		next.Step = StepCancel
+	case at == StepStreams && node == m.To:
+		next.Step = StepReturn
+	case node == m.From && !m.Cancelled():
+		next.Lost = true
+	}
+	l.Move = &next
+	return true
+}
+
+// Leave takes a lost node that has no shard any more out of the nodes. Errors: [shardmap.ErrHosts].
+func (l *Layout) Leave(node string) error {
+	hosts, err := l.Hosts.Removed(node)
+	if err != nil {
+		return err
+	}
+	l.Hosts, l.Addresses, l.Lost, l.Removed = hosts, maps.Clone(l.Addresses), maps.Clone(l.Lost), maps.Clone(l.Removed)
+	if incarnation := l.Lost[node]; incarnation != "" {
+		if l.Removed == nil {
+			l.Removed = map[string][]string{}
+		}
+		list := append(slices.Clone(l.Removed[node]), incarnation)
+		l.Removed[node] = list[max(0, len(list)-maxRemoved):]
+	}
+	delete(l.Addresses, node)
+	delete(l.Lost, node)
+	l.EndFilling(node)
+	return nil
+}
+
 // Has reports whether a node has a folder of a shard: as one of its hosts, or as the node to which it moves.
 func (l Layout) Has(node string, shard int) bool {
 	if l.Hosts == nil || l.Hosts.On(node, shard) {
@@ -96,7 +172,7 @@ func (l Layout) Has(node string, shard int) bool {
 	}
 	m := l.Moving()
 	return m != nil && m.Shard == shard && m.To == node && (m.Step == StepCopy || m.Step == StepStreams ||
-		m.Step == StepLeave || m.Step == StepCancel)
+		m.Step == StepLeave || m.Step == StepReturn || m.Step == StepCancel)
 }
 
 // places reports whether JetStream may place streams of a shard at a node. While they move, that is the new node and
@@ -169,7 +245,28 @@ func (id *Identity) take(l Layout) (newer bool, err error) {
 		return false, fmt.Errorf("%w: a table of other shards", ErrHosts)
 	}
 	id.Layout = &l
+	id.forgetLost()
 	return true, nil
+}
+
+// forgetLost forgets the folders of lost nodes that have left, as [Site.Forget] does: this node may have been away when
+// they were removed.
+func (id *Identity) forgetLost() {
+	for node, list := range id.Layout.Removed {
+		for _, incarnation := range list {
+			if id.Members[node] == incarnation {
+				id.Members = maps.Clone(id.Members)
+				delete(id.Members, node)
+			}
+			if !slices.Contains(id.Removed[node], incarnation) {
+				id.Removed = maps.Clone(id.Removed)
+				if id.Removed == nil {
+					id.Removed = map[string][]string{}
+				}
+				id.Removed[node] = append(slices.Clip(id.Removed[node]), incarnation)
+			}
+		}
+	}
 }
 
 // Arrive notes durably that this node begins the folder of a shard for a move. It returns false if it has noted that
@@ -190,4 +287,24 @@ func (s *Site) Arriving() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.identity.Arriving
+}
+
+// ErrLost means that the data folder of a node is lost, as the cluster has been told.
+var ErrLost = errors.New("the cluster was told with `lazuli cluster leave --lost` that the data folder of this node is " +
+	"lost, and its shards have other nodes: start it with an empty folder")
+
+// Lost returns [ErrLost] if the cluster goes on without this node's folder, as far as this node knows.
+func (s *Site) Lost() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id := &s.identity; id.layout().IsRemoved(id.Node, id.Incarnation) {
+		return ErrLost
+	}
+	return nil
+}
+
+// IsRemoved reports whether the folder with an incarnation is that of a node that is or was lost.
+func (l Layout) IsRemoved(node, incarnation string) bool {
+	lost, is := l.Lost[node]
+	return is && lost == incarnation || slices.Contains(l.Removed[node], incarnation)
 }

@@ -183,7 +183,11 @@ func (s *Site) Credentials() (user, password string) {
 func (s *Site) Routes() []*url.URL {
 	user, password := s.Credentials()
 	var list []*url.URL
+	l := s.Layout()
 	for _, p := range s.Peers() {
+		if l.IsLost(p.Name) { // should its folder come back, it is not to be part of anything
+			continue
+		}
 		list = append(list, &url.URL{Scheme: "nats-route", Host: p.Address, User: url.UserPassword(user, password)})
 	}
 	return list
@@ -246,6 +250,12 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	if slices.Contains(id.Removed[h.Node], h.Incarnation) {
 		return h, fmt.Errorf("the data folder of node %s was removed from the cluster with `lazuli cluster leave`: start "+
 			"the node with an empty folder", h.Node)
+	}
+	if incarnation, lost := id.layout().Lost[h.Node]; lost && incarnation == h.Incarnation {
+		return h, fmt.Errorf("the data folder of node %s is lost, as `lazuli cluster leave --lost` has said, and its shards "+
+			"get other nodes: start the node with an empty folder", h.Node)
+	} else if lost {
+		return h, fmt.Errorf("node %s is lost, and has not left the cluster yet: its name can join again then", h.Node)
 	}
 	switch {
 	case s.address(h.Node) != "":
@@ -317,12 +327,13 @@ func (s *Site) admitFront(h *Hello, id *Identity) error {
 	return h.checkFormats(id.format())
 }
 
-// Removed reports whether a server name is that of a data folder that was removed from the cluster.
+// Removed reports whether a server name is that of a data folder that was removed from the cluster, or is lost.
 func (s *Site) Removed(serverName string) bool {
 	node, incarnation, _ := strings.Cut(serverName, ".")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.identity.Removed[node], incarnation)
+	lost, is := s.identity.layout().Lost[node]
+	return is && lost == incarnation || slices.Contains(s.identity.Removed[node], incarnation)
 }
 
 // strangers stands for all callers that have not shown that they are nodes: their addresses and texts are of their

@@ -22,6 +22,7 @@ type Cluster interface {
 	ClusterStatus(ctx context.Context) (*cluster.Status, error)
 	SnapshotLogs(ctx context.Context) (map[string]server.LogReport, error)
 	RemoveNode(ctx context.Context, name string) error
+	LoseNode(ctx context.Context, name string, answering bool) error
 	UpgradeCluster(ctx context.Context, finish bool) (*cluster.Upgrade, error)
 	MoveShard(ctx context.Context, shard int, from, to string) (*peering.Move, error)
 	CancelMove(ctx context.Context) (*peering.Move, error)
@@ -40,6 +41,7 @@ func (h clusterHandler) routes(e *echo.Echo) {
 	e.GET("/admin/cluster/upgrade", h.open(h.upgrade(false)))
 	e.POST("/admin/cluster/upgrade/finish", localOnly(h.open(h.upgrade(true))))
 	e.DELETE("/admin/cluster/nodes/:name", localOnly(h.open(h.remove)))
+	e.DELETE("/admin/cluster/nodes/:name/lost", localOnly(h.open(h.lose)))
 	e.GET("/admin/cluster/move", h.open(h.layout))
 	e.POST("/admin/cluster/move", localOnly(h.open(h.move)))
 	e.DELETE("/admin/cluster/move", localOnly(h.open(h.cancelMove)))
@@ -96,6 +98,14 @@ func (h clusterHandler) snapshot(c echo.Context, cluster Cluster) error {
 // remove is DELETE /admin/cluster/nodes/NAME.
 func (h clusterHandler) remove(c echo.Context, cluster Cluster) error {
 	if err := cluster.RemoveNode(c.Request().Context(), c.Param("name")); err != nil {
+		return failCluster(c, err)
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// lose is DELETE /admin/cluster/nodes/NAME/lost; with ?answering=true also of a node that answers.
+func (h clusterHandler) lose(c echo.Context, cluster Cluster) error {
+	if err := cluster.LoseNode(c.Request().Context(), c.Param("name"), c.QueryParam("answering") == "true"); err != nil {
 		return failCluster(c, err)
 	}
 	return c.NoContent(http.StatusNoContent)
@@ -167,7 +177,7 @@ func failCluster(c echo.Context, err error) error {
 		status = http.StatusBadRequest
 	case errors.Is(err, cluster.ErrNodeConnected), errors.Is(err, cluster.ErrNotUpgraded),
 		errors.Is(err, cluster.ErrNotSpread), errors.Is(err, cluster.ErrMoveFormat), errors.Is(err, cluster.ErrMoving),
-		errors.Is(err, cluster.ErrNoMove), errors.Is(err, cluster.ErrMovedOn), errors.Is(err, cluster.ErrNodeAway):
+		errors.Is(err, cluster.ErrNotLost), errors.Is(err, cluster.ErrNoMove), errors.Is(err, cluster.ErrMovedOn), errors.Is(err, cluster.ErrNodeAway):
 		status = http.StatusConflict
 	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, cluster.ErrCopies), errors.Is(err, cluster.ErrNoAnswer),
 		errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),

@@ -28,6 +28,14 @@ func (f *fakeCluster) RemoveNode(_ context.Context, name string) error {
 		"alone": fmt.Errorf("tables: %w", replog.ErrUnavailable)}[name]
 }
 
+func (f *fakeCluster) LoseNode(_ context.Context, name string, answering bool) error {
+	f.changes++
+	if name == "connected" && !answering {
+		return cluster.ErrNodeConnected
+	}
+	return map[string]error{"short": cluster.ErrCopies, "alone": cluster.ErrNotLost}[name]
+}
+
 func (f *fakeCluster) SnapshotLogs(context.Context) (map[string]server.LogReport, error) {
 	f.changes++
 	return map[string]server.LogReport{}, nil
@@ -80,6 +88,12 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 		{"DELETE", "/admin/cluster/nodes/connected", "127.0.0.1:4000", 409},
 		{"DELETE", "/admin/cluster/nodes/unknown", "127.0.0.1:4000", 404},
 		{"DELETE", "/admin/cluster/nodes/alone", "127.0.0.1:4000", 503},
+		{"DELETE", "/admin/cluster/nodes/n3/lost", "10.0.0.9:4000", 403},
+		{"DELETE", "/admin/cluster/nodes/n3/lost", "127.0.0.1:4000", 204},
+		{"DELETE", "/admin/cluster/nodes/connected/lost", "127.0.0.1:4000", 409},
+		{"DELETE", "/admin/cluster/nodes/connected/lost?answering=true", "127.0.0.1:4000", 204},
+		{"DELETE", "/admin/cluster/nodes/short/lost", "127.0.0.1:4000", 503},
+		{"DELETE", "/admin/cluster/nodes/alone/lost", "127.0.0.1:4000", 409},
 		{"GET", "/admin/cluster/move", "10.0.0.9:4000", 200},
 		{"POST", "/admin/cluster/move", "10.0.0.9:4000", 403},
 		{"DELETE", "/admin/cluster/move", "10.0.0.9:4000", 403},

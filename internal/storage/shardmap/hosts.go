@@ -235,6 +235,21 @@ func (h *Hosts) Drain(node string) (steps []Step, err error) {
 	return steps, nil
 }
 
+// Replace returns the move of a shard away from a node that is lost, to the node that has the fewest shards of those that
+// may get it. Errors: [ErrHosts] if none can.
+func (h *Hosts) Replace(shard int, node string, may func(node string) bool) (Step, error) {
+	for _, to := range h.byLoad() {
+		if !may(to) {
+			continue
+		}
+		if _, err := h.Moved(shard, node, to); err == nil {
+			return Step{shard, node, to}, nil
+		}
+	}
+	return Step{}, fmt.Errorf("%w: no other node that runs can take shard %d: each has it, or is in a zone that has it",
+		ErrHosts, shard)
+}
+
 // Balance returns the moves after which the nodes have equally many shards, within one, as far as the zones allow. As
 // each goes from a node with at least two more shards to one with less, there is no shorter list to the same end.
 func (h *Hosts) Balance() (steps []Step) {

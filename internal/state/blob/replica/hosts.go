@@ -2,15 +2,18 @@ package replica
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/mirror"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/record"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -21,6 +24,11 @@ import (
 //	complete  a majority of the old ones, and of the new ones. The new node has everything that was referred to before,
 //	          before anything else happens
 //	left      a majority of the new ones. The number of the old node is retired
+//
+// If the old node is lost, its number is retired when the new one joins: what it has written is then copied from the
+// nodes that have it, by the new node and by those that lack some of it. A majority of the old nodes is both of the
+// others. As none of them lists what the old one alone knew of, the new node also looks at each reference of its
+// database before the old one leaves ([Node.Verify]).
 //
 // Content is acknowledged before the record that refers to it. So the guard of the database (checkHosts), which sees
 // each state from which a group of changes starts, has content that was acknowledged under an older record written
@@ -46,6 +54,8 @@ type Hosts struct {
 	Leaving string `json:"leaving,omitempty"`
 	// Complete is set when Joining has recorded that it is.
 	Complete bool `json:"complete,omitempty"`
+	// Lost are those of Nodes whose content is lost: they change nothing any more.
+	Lost []string `json:"lost,omitempty"`
 }
 
 // next are the nodes when the move is done.
@@ -59,11 +69,13 @@ func (h *Hosts) next() []string {
 }
 
 // has reports whether a node has the content, or is about to.
-func (h *Hosts) has(node string) bool { return slices.Contains(h.Nodes, node) || h.Joining == node }
+func (h *Hosts) has(node string) bool {
+	return !slices.Contains(h.Lost, node) && (slices.Contains(h.Nodes, node) || h.Joining == node)
+}
 
 // group is what the mirror needs to know.
 func (h *Hosts) group() mirror.Group {
-	g := mirror.Group{Version: h.Version, Nodes: h.Nodes, Joining: h.Joining}
+	g := mirror.Group{Version: h.Version, Nodes: h.Nodes, Joining: h.Joining, Lost: h.Lost}
 	if h.Complete {
 		g.Next = h.next()
 	}
@@ -178,6 +190,16 @@ func (s *Node) changeHosts(change func(tx *store.Tx, h *Hosts) (bool, error)) er
 // A move is identified by its number, and a later one has a higher number; a repeated call changes nothing. Errors:
 // [ErrOtherMove].
 func (s *Node) Join(move uint64, nodes []string, from, to string) error {
+	return s.join(move, nodes, from, to, false)
+}
+
+// JoinLost is Join in place of a node that is lost. Its number is retired, and it changes nothing any more, also if the
+// move is cancelled.
+func (s *Node) JoinLost(move uint64, nodes []string, from, to string) error {
+	return s.join(move, nodes, from, to, true)
+}
+
+func (s *Node) join(move uint64, nodes []string, from, to string, lost bool) error {
 	return s.changeHosts(func(tx *store.Tx, h *Hosts) (bool, error) {
 		if h.Nodes == nil {
 			h.Nodes = slices.Clone(nodes)
@@ -194,6 +216,10 @@ func (s *Node) Join(move uint64, nodes []string, from, to string) error {
 			}
 		}
 		h.Move, h.Joining, h.Leaving, h.Complete = move, to, from, false
+		if lost && !slices.Contains(h.Lost, from) {
+			h.Lost = append(slices.Clone(h.Lost), from)
+			return true, retire(tx, from)
+		}
 		return true, nil
 	})
 }
@@ -220,6 +246,7 @@ func (s *Node) Leave(move uint64) error {
 			return false, ErrOtherMove
 		}
 		err := retire(tx, h.Leaving)
+		h.Lost = slices.DeleteFunc(slices.Clone(h.Lost), func(name string) bool { return name == h.Leaving })
 		h.Nodes, h.Joining, h.Leaving, h.Complete = h.next(), "", "", false
 		return true, err
 	})
@@ -274,4 +301,51 @@ func (s *Node) Missing() (lacking func() int64, err error) {
 		return nil, errors.New("blob state: the content is not mirrored")
 	}
 	return m.Missing()
+}
+
+// SyncCopies makes durable what this node has copied from others.
+func (s *Node) SyncCopies() error { return s.Extents.SyncAllPuts() }
+
+// ErrLacking means that content is referred to that this node does not have.
+var ErrLacking = errors.New("blob state: content is missing")
+
+// Verify reads all content that the newest metadata refers to from the files of this node, and compares its checksums.
+// What is not there, or damaged, it takes from the other nodes. Errors: [ErrLacking] if no node that answers has some of
+// it.
+func (s *Node) Verify(ctx context.Context) error {
+	var lacking int64
+	var first error
+	err := s.References(ctx, func(r extent.Ref) bool {
+		if err := s.verify(r.Slice); err != nil {
+			lacking += r.Slice.Length
+			if first == nil {
+				first = fmt.Errorf("extent %016x, offset %d: %w", r.Slice.Extent, r.Slice.Offset, err)
+			}
+		}
+		return ctx.Err() == nil
+	})
+	if err = errors.Join(err, ctx.Err()); err == nil && lacking > 0 {
+		err = fmt.Errorf("%w: %d bytes, such as %w", ErrLacking, lacking, first)
+	}
+	if err != nil {
+		return err
+	}
+	return s.SyncCopies()
+}
+
+// verify is Verify for a slice.
+func (s *Node) verify(x extent.Slice) error {
+	err := s.Extents.Verify(x)
+	if err == nil {
+		return nil
+	}
+	r, err := s.Extents.NewReader([]extent.Slice{x}, 0, x.Length) // which fetches what is not there
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return err
+	}
+	return s.Extents.Verify(x)
 }

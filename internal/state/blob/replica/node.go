@@ -268,5 +268,14 @@ func (s *Node) Behind() (missing int64, known bool) {
 	return s.mirror.Behind()
 }
 
+// Lacks returns how many bytes of the content that a node has this one lacks, by the names of the nodes; see
+// [mirror.Mirror.Lacks]. It is nil where the content is not on a part of the nodes.
+func (s *Node) Lacks() map[string]int64 {
+	if m := s.opened.Load(); m != nil {
+		return m.Lacks()
+	}
+	return nil
+}
+
 // Healed returns the number of damaged records of content that were replaced by copies of other nodes.
 func (s *Node) Healed() int64 { return s.Extents.Healed() }
