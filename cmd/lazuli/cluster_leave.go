@@ -59,6 +59,7 @@ whose disk returns other data than it was given. What it alone has is lost.`,
 		if err := confirm(fmt.Sprintf("Give up the node %s for good, with all that its data folder has?", name)); err != nil {
 			return err
 		}
+		// The answer comes when it is recorded; the nodes do the rest, whether this process waits or not.
 		if path += "/lost"; *answering {
 			path += "?answering=true"
 		}

@@ -150,8 +150,8 @@ func (n *Node) copies() (c Copies, err error) {
 	return c, nil
 }
 
-// nameReplicas gives copies the names of their servers. A server that has not been connected since JetStream was started
-// here is known to it by its ID alone.
+// nameReplicas gives copies the names of their servers. A server that has not been connected since JetStream was
+// started here is known to it by its ID alone.
 func (n *Node) nameReplicas(info *server.ClusterInfo) {
 	names := map[string]string{}
 	for _, name := range n.Folders() {

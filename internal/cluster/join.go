@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
@@ -35,6 +36,15 @@ const (
 	joinAfter = 5 * time.Second
 	// joinTries bounds the attempts of a member to change the layout when others change it at the same time.
 	joinTries = 5
+)
+
+// The points of a join at which a test ends the process.
+var (
+	pointAdding  = fault.Declare("join/adding")  // a member is about to add the node to the layout
+	pointAdded   = fault.Declare("join/added")   // and has added it, and has not answered
+	pointEntered = fault.Declare("join/entered") // the node has stored what the member has told it
+	pointStarted = fault.Declare("join/started") // its server has started
+	pointMember  = fault.Declare("join/member")  // it has recorded that it is a member
 )
 
 // ErrJoin means that a node cannot join as it was started. Trying again does not help.
@@ -107,7 +117,7 @@ func (n *Node) askToJoin(ctx context.Context) (entered bool, why string, err err
 				why = fmt.Sprintf("node %s: %s", name, answer.Refused)
 			default:
 				n.config.Log.Info("this node was taken into the cluster", "node", self.Name, "by", name)
-				return true, "", n.site.Enter(*answer.Roster)
+				return true, "", errors.Join(n.site.Enter(*answer.Roster), fault.Point(pointEntered))
 			}
 		}
 		select {
@@ -134,6 +144,9 @@ func (n *Node) answerJoin(ctx context.Context, m *nats.Msg) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	if fault.Point(pointAdding) != nil {
+		return // as a node that was killed
+	}
 	var err error
 	for range joinTries {
 		// Of two nodes that join at the same time, one is added to a layout that has the other one.
@@ -142,6 +155,9 @@ func (n *Node) answerJoin(ctx context.Context, m *nats.Msg) {
 		}
 	}
 	var w welcome
+	if err == nil {
+		err = fault.Point(pointAdded)
+	}
 	if err == nil {
 		r := n.site.Roster()
 		w.Roster = &r

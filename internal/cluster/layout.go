@@ -393,8 +393,8 @@ const evacuateAgain = 30 * time.Second
 
 // MoveStreams asks JetStream to move streams of a shard, one after the other, away from a node, to those that have the
 // shard's tag now. It returns true when no stream has a copy at the node any more, and all copies are current. It is
-// called again until then. A node that is lost has to be removed from the members of a stream, as nothing comes from it;
-// that is done only when two others have everything. Copies of lost nodes are not waited for.
+// called again until then. A node that is lost has to be removed from the members of a stream, as nothing comes from
+// it; that is done only when two others have everything. Copies of lost nodes are not waited for.
 func (n *Node) MoveStreams(ctx context.Context, names []string, from string) (moved bool, err error) {
 	own, l := n.site.ServerNameOf(from), n.site.Layout()
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
@@ -479,8 +479,8 @@ func (n *Node) forgetAsked() {
 // pointAsked is the point of a move at which JetStream was asked to move one of the streams.
 var pointAsked = fault.Declare("move/asked")
 
-// movePeer asks JetStream to give another server the copy that the server own has of a stream: with EVACUATE the copy stays
-// until the other one is whole, with REMOVE it does not count any more. That it is on its way already is no error.
+// movePeer asks JetStream to give another server the copy that the server own has of a stream: with EVACUATE the copy
+// stays until the other one is whole, with REMOVE it does not count any more. That it is on its way already is no error.
 func (n *Node) movePeer(ctx context.Context, verb, name, own string) error {
 	answer, err := natsserver.AskJSON[struct {
 		Error *struct {

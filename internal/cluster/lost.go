@@ -14,9 +14,10 @@ import (
 )
 
 // A node that is lost cannot give its shards away: its machine or its disk is gone. The layout names it, with the
-// incarnation of its folder (peering.Layout.Lost), and from then on no node accepts that folder. Its shards move to other
-// nodes, one after the other, from the two copies that are left, and then the node leaves. The node beside the leader of
-// the layout's stream begins each of these steps ([Node.ReplaceLost]), so it does not matter which node dies meanwhile.
+// incarnation of its folder (peering.Layout.Lost), and from then on no node accepts that folder. Its shards move to
+// other nodes, one after the other, from the two copies that are left, and then the node leaves. The node beside the
+// leader of the layout's stream begins each of these steps ([Node.ReplaceLost]), so it does not matter which node dies
+// meanwhile.
 
 // The points of a replacement at which a test ends the process, beside those of the moves.
 var (
@@ -30,10 +31,10 @@ var (
 var ErrNotLost = errors.New("the node cannot be given up")
 
 // Lose gives a node up whose folder is gone for good, and returns when that is recorded durably. A node that answers is
-// refused unless answering is set: its folder counts for nothing from then on, so what it alone has is lost. lacks returns
-// what other nodes lack of its shards by the status of the cluster, which is refused as well; "" if it is nothing. It may
-// be called again. Errors: [ErrNotClustered], [ErrNotSpread], [ErrUnknownNode], [ErrNodeConnected], [ErrNotLost],
-// [ErrCopies], [shardmap.ErrHosts], and those of Move.
+// refused unless answering is set: its folder counts for nothing from then on, so what it alone has is lost. lacks
+// returns what other nodes lack of its shards by the status of the cluster, which is refused as well; "" if it is
+// nothing. It may be called again. Errors: [ErrNotClustered], [ErrNotSpread], [ErrUnknownNode], [ErrNodeConnected],
+// [ErrNotLost], [ErrCopies], [shardmap.ErrHosts], and those of Move.
 func (n *Node) Lose(ctx context.Context, name string, answering bool, lacks func(*Status) string) error {
 	switch {
 	case n == nil:

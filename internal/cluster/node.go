@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
@@ -118,6 +119,9 @@ func (n *Node) Form(ctx context.Context) error {
 		if joined, err = site.BecameMember(); err != nil {
 			return err
 		}
+		if err := fault.Point(pointMember); err != nil {
+			return err
+		}
 		if joined { // what a server presents to others is fixed when it starts
 			n.server.StopEmbedded()
 		}
@@ -160,6 +164,9 @@ func (n *Node) startServer(ctx context.Context) (again bool, err error) {
 		return false, fmt.Errorf("cluster: %w", err)
 	}
 	if err := n.server.StartIn(dir); err != nil {
+		return false, err
+	}
+	if err := fault.Point(pointStarted); err != nil {
 		return false, err
 	}
 	again, err = n.awaitMajority(ctx)

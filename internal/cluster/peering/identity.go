@@ -20,7 +20,7 @@ import (
 const identityFile = "node.json"
 
 // identityVersion is the version of the file's format. Files of version 1 have no checksum. A file whose table of hosts
-// has changed has version movedVersion, one that knows of lost nodes lostVersion, and others the first of these, so that
+// has changed has version movedVersion, one that knows of lost nodes lostVersion, and others identityVersion, so that
 // an earlier release can read them.
 const (
 	identityVersion = movedVersion - 1

@@ -74,7 +74,7 @@ type Layout struct {
 	// Ended is set when nothing of Move is left to do.
 	Ended bool `json:"ended,omitempty"`
 	// Lost has the nodes whose data folder is gone for good, with the incarnations of the folders: their shards move to
-	// other nodes, and then they leave the cluster. Nobody accepts such a folder any more.
+	// other nodes, and then they leave the cluster. No node accepts such a folder any more.
 	Lost map[string]string `json:"lost,omitempty"`
 	// Removed has the folders of lost nodes that have left, by the names of the nodes, the newest last.
 	Removed map[string][]string `json:"removed,omitempty"`
@@ -145,6 +145,9 @@ func (l *Layout) Lose(node, incarnation string) bool {
 	return true
 }
 
+// maxLeft bounds the incarnations of a node in [Layout.Removed].
+const maxLeft = 8
+
 // Leave takes a lost node that has no shard any more out of the nodes. Errors: [shardmap.ErrHosts].
 func (l *Layout) Leave(node string) error {
 	hosts, err := l.Hosts.Removed(node)
@@ -157,7 +160,7 @@ func (l *Layout) Leave(node string) error {
 			l.Removed = map[string][]string{}
 		}
 		list := append(slices.Clone(l.Removed[node]), incarnation)
-		l.Removed[node] = list[max(0, len(list)-maxRemoved):]
+		l.Removed[node] = list[max(0, len(list)-maxLeft):]
 	}
 	delete(l.Addresses, node)
 	delete(l.Lost, node)

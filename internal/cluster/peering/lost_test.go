@@ -56,8 +56,8 @@ func TestAMoveWhenANodeIsLost(t *testing.T) {
 	}
 }
 
-// No node accepts the folder of a lost one, and the lost one learns of it. When it has left, nodes that were away forget
-// its folder as well, and its name can join with another one.
+// No node accepts the folder of a lost one, and the lost one learns of it. When it has left, nodes that were away
+// forget its folder as well, and its name can join with another one.
 func TestFolderOfALostNode(t *testing.T) {
 	t.Parallel()
 	var config Config

@@ -177,7 +177,8 @@ func failCluster(c echo.Context, err error) error {
 		status = http.StatusBadRequest
 	case errors.Is(err, cluster.ErrNodeConnected), errors.Is(err, cluster.ErrNotUpgraded),
 		errors.Is(err, cluster.ErrNotSpread), errors.Is(err, cluster.ErrMoveFormat), errors.Is(err, cluster.ErrMoving),
-		errors.Is(err, cluster.ErrNotLost), errors.Is(err, cluster.ErrNoMove), errors.Is(err, cluster.ErrMovedOn), errors.Is(err, cluster.ErrNodeAway):
+		errors.Is(err, cluster.ErrNotLost), errors.Is(err, cluster.ErrNoMove), errors.Is(err, cluster.ErrMovedOn),
+		errors.Is(err, cluster.ErrNodeAway):
 		status = http.StatusConflict
 	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, cluster.ErrCopies), errors.Is(err, cluster.ErrNoAnswer),
 		errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),

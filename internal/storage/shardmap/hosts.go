@@ -235,8 +235,8 @@ func (h *Hosts) Drain(node string) (steps []Step, err error) {
 	return steps, nil
 }
 
-// Replace returns the move of a shard away from a node that is lost, to the node that has the fewest shards of those that
-// may get it. Errors: [ErrHosts] if none can.
+// Replace returns the move of a shard away from a node that is lost, to the node that has the fewest shards of those
+// that may get it. Errors: [ErrHosts] if none can.
 func (h *Hosts) Replace(shard int, node string, may func(node string) bool) (Step, error) {
 	for _, to := range h.byLoad() {
 		if !may(to) {

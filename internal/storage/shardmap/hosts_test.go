@@ -251,6 +251,32 @@ func TestMoved(t *testing.T) {
 	}
 }
 
+// A shard of a lost node goes to the node that has the fewest of those that may get it, and to no zone that has it.
+func TestReplace(t *testing.T) {
+	h := check.Must(NewHosts([]Place{{"a1", "a"}, {"a2", "a"}, {"a3", "a"}, {"b1", "b"}, {"c1", "c"}}, 6))(t)
+	h = check.Must(h.Moved(0, h.Shards[0][0], map[string]string{"a1": "a2", "a2": "a3", "a3": "a1"}[h.Shards[0][0]]))(t)
+	for shard, names := range h.Shards {
+		lost := names[0]
+		step := check.Must(h.Replace(shard, lost, func(string) bool { return true }))(t)
+		next := check.Must(h.Moved(step.Shard, step.From, step.To))(t)
+		for _, other := range []string{"a1", "a2", "a3"} {
+			if other != lost && len(h.Of(other)) < len(h.Of(step.To)) {
+				t.Errorf("shard %d of %s goes to %s, and %s has fewer", shard, lost, step.To, other)
+			}
+		}
+		if step.From != lost || next.Zone(step.To) != "a" {
+			t.Errorf("shard %d of %s: %+v", shard, lost, step)
+		}
+		only := check.Must(h.Replace(shard, lost, func(node string) bool { return node != step.To }))(t)
+		if only.To == step.To {
+			t.Errorf("shard %d goes to a node that may not get it", shard)
+		}
+		if _, err := h.Replace(shard, "b1", func(string) bool { return true }); !errors.Is(err, ErrHosts) {
+			t.Errorf("the only node of a zone: %v", err)
+		}
+	}
+}
+
 // Whatever was moved, the moves of Balance give each node its share, with the rules of zones kept, and an even table
 // has none.
 func TestBalance(t *testing.T) {

@@ -310,8 +310,8 @@ func (s *Node) SyncCopies() error { return s.Extents.SyncAllPuts() }
 var ErrLacking = errors.New("blob state: content is missing")
 
 // Verify reads all content that the newest metadata refers to from the files of this node, and compares its checksums.
-// What is not there, or damaged, it takes from the other nodes. Errors: [ErrLacking] if no node that answers has some of
-// it.
+// What is not there, or damaged, it takes from the other nodes. Errors: [ErrLacking] if no node that answers has some
+// of it.
 func (s *Node) Verify(ctx context.Context) error {
 	var lacking int64
 	var first error
