@@ -16,8 +16,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// joinFault is a point of a join, and whether the process that is killed there is the member that takes the node in. The
-// points of the moves by which it gets its share are among the moveFaults.
+// joinFault is a point of a join, and whether the process that is killed there is the member that takes the node in.
+// The points of the moves by which it gets its share are among the moveFaults.
 type joinFault struct {
 	rule   string
 	member bool
@@ -44,7 +44,8 @@ func TestANodeJoinsWhileProcessesAreKilled(t *testing.T) {
 	t.Parallel()
 	faults := joinFaults[:check.Size(1, len(joinFaults))]
 	if name := os.Getenv("LAZULI_TEST_JOIN_FAULT"); name != "" {
-		faults = slices.DeleteFunc(slices.Clone(joinFaults), func(f joinFault) bool { return !strings.Contains(f.rule, name) })
+		faults = slices.DeleteFunc(slices.Clone(joinFaults),
+			func(f joinFault) bool { return !strings.Contains(f.rule, name) })
 	}
 	for _, f := range faults {
 		t.Run(strings.ReplaceAll(f.rule, "/", "-"), func(t *testing.T) {

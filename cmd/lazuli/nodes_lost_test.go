@@ -37,8 +37,8 @@ var lostFaults = []string{
 // A node with shards is killed while clients write, and its folder is gone. Its shards get another node, and it leaves:
 // nothing that was acknowledged is lost, and all copies are complete. Each process that comes to a point of that is
 // killed there and started again. When the old folder comes back, its process says that it is lost, and serves
-// nothing. With LAZULI_TEST_FULL at each point, otherwise at one; LAZULI_TEST_LOST_FAULT is a part of the names of those
-// to be tried, "none" that without a kill.
+// nothing. With LAZULI_TEST_FULL at each point, otherwise at one; LAZULI_TEST_LOST_FAULT is a part of the names of
+// those to be tried, "none" that without a kill.
 func TestALostNodeIsReplacedWhileProcessesAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts four nodes")

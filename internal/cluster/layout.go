@@ -480,7 +480,8 @@ func (n *Node) forgetAsked() {
 var pointAsked = fault.Declare("move/asked")
 
 // movePeer asks JetStream to give another server the copy that the server own has of a stream: with EVACUATE the copy
-// stays until the other one is whole, with REMOVE it does not count any more. That it is on its way already is no error.
+// stays until the other one is whole, with REMOVE it does not count any more. That it is on its way already is no
+// error.
 func (n *Node) movePeer(ctx context.Context, verb, name, own string) error {
 	answer, err := natsserver.AskJSON[struct {
 		Error *struct {

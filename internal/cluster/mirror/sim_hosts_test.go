@@ -6,8 +6,8 @@ import (
 )
 
 // Half of the seeds have a fourth node, and the content moves among them as that of a shard does: a node joins, is
-// complete, and another one leaves, which may be lost with all that it has when the move begins. The records that say so
-// are in the log of the metadata, which is exact in this model: a record is valid if it was made from the newest
+// complete, and another one leaves, which may be lost with all that it has when the move begins. The records that say
+// so are in the log of the metadata, which is exact in this model: a record is valid if it was made from the newest
 // state. See package replica for the real ones, and docs/design/shards.md.
 
 // simHosts are the nodes that have the content.

@@ -35,6 +35,7 @@ var answered = []struct {
 			"replica.ErrNotWorker":   "of background work: package events",
 			"replica.ErrLeft":        "wraps store.ErrUnavailable",
 			"replica.ErrOtherMove":   "of background work: package server",
+			"replica.ErrLacking":     "of background work: package server",
 			"encryption.ErrSeal":     "damage: InternalError, and a line in the log",
 		}},
 	{"tablesvc/errors.go", []string{"internal/state/table", "internal/storage/store"},
