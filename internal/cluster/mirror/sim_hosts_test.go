@@ -6,9 +6,9 @@ import (
 )
 
 // Half of the seeds have a fourth node, and the content moves among them as that of a shard does: a node joins, is
-// complete, and another one leaves, which may be lost with all that it has when the move begins. The records that say
-// so are in the log of the metadata, which is exact in this model: a record is valid if it was made from the newest
-// state. See package replica for the real ones, and docs/design/shards.md.
+// complete, and another one leaves. The records that say so are in the log of the metadata, which is exact in this
+// model: a record is valid if it was made from the newest state. See package replica for the real ones, and
+// docs/design/shards.md.
 
 // simHosts are the nodes that have the content.
 type simHosts struct {
@@ -17,11 +17,6 @@ type simHosts struct {
 }
 
 func (h *simHosts) has(node string) bool {
-	return !slices.Contains(h.group.Lost, node) && h.counts(node)
-}
-
-// counts reports whether a node has the content, or had it and is lost.
-func (h *simHosts) counts(node string) bool {
 	return slices.Contains(h.group.Nodes, node) || slices.Contains(h.group.Next, node) || h.group.Joining == node
 }
 
@@ -74,9 +69,6 @@ func (s *simulation) changed(h *simHosts) {
 		if n.owner > 0 && !h.has(n.name) {
 			s.retired = append(s.retired, n.owner)
 			n.owner = 0
-			if h.counts(n.name) {
-				n.drop() // which is how it is lost
-			}
 		}
 		s.w.After(s.w.Delay(time.Second), "", func() {
 			switch {
@@ -90,16 +82,7 @@ func (s *simulation) changed(h *simHosts) {
 	}
 	// What was committed is on enough of the nodes that count from now on. Those after the move must have what is
 	// committed from now on, and get the rest before it ends.
-	s.check(s.committed, h.left()...)
-}
-
-// left are the nodes that count, without those that are lost: one of these may have been the only other one with some
-// content.
-func (h *simHosts) left() [][]string {
-	if len(h.group.Lost) == 0 {
-		return [][]string{h.group.Nodes}
-	}
-	return nil
+	s.check(s.committed, s.hosts.group.Nodes)
 }
 
 // follow makes the steps of moves, one after the other.
@@ -125,14 +108,8 @@ func (s *simulation) tend() {
 	host := s.node(h.group.Nodes[s.w.Choose(len(h.group.Nodes))])
 	switch joining := s.node(h.group.Joining); {
 	case joining == nil:
-		to := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return !h.counts(n.name) })]
-		leaving, lost := h.group.Nodes[s.w.Choose(len(h.group.Nodes))], s.w.Choose(4) == 0
-		if len(h.group.Lost) > 0 { // and the move to another one was cancelled
-			leaving, lost = h.group.Lost[0], true
-		}
-		if lost && host.name == leaving {
-			return
-		}
+		to := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return !h.has(n.name) })]
+		leaving := h.group.Nodes[s.w.Choose(len(h.group.Nodes))]
 		if !to.process.Dead() { // it has not deleted what it had
 			return
 		}
@@ -143,9 +120,6 @@ func (s *simulation) tend() {
 				}
 				next.group.Version++
 				next.group.Joining, next.leaving = to.name, leaving
-				if lost {
-					next.group.Lost = []string{leaving}
-				}
 				s.owners++
 				to.owner, to.ready = s.owners, 0
 				return true
@@ -189,7 +163,6 @@ func (s *simulation) tend() {
 				}
 				next.group.Version++
 				next.group.Nodes, next.group.Next, next.group.Joining = next.after(), nil, ""
-				next.group.Lost = nil
 				return true
 			})
 		})
@@ -220,10 +193,6 @@ func (n *simNode) lacksNothing(do func()) {
 		if n.mirror == nil {
 			return
 		}
-	}
-	// What it has copied counts from now on, for nodes that may have nothing of it.
-	if n.SyncAllPuts() != nil {
-		return
 	}
 	do()
 }

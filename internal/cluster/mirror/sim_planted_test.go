@@ -65,14 +65,6 @@ var plantedFaults = []simulate.Planted{
 	{Name: "no majority of the nodes after the move is needed", File: "group.go",
 		Old: `if len(g.Next) == 0 {`,
 		New: `if len(g.Next) == 0 || planted("no majority of the nodes after the move is needed") {`},
-	{Name: "a lost node is waited for", File: "group.go",
-		Old: `p.out.Store(slices.Contains(g.Lost, p.name) ||`,
-		New: `p.out.Store(slices.Contains(g.Lost, p.name) && !planted("a lost node is waited for") ||`},
-	{Name: "what a lost node wrote is not copied", File: "sim_hosts_test.go",
-		Old: `			s.retired = append(s.retired, n.owner)`,
-		New: `			if !planted("what a lost node wrote is not copied") || !h.counts(n.name) {
-				s.retired = append(s.retired, n.owner)
-			}`},
 	{Name: "answers to an earlier process count", File: "mirror.go",
 		Old: `	m.token = m.random()`,
 		New: `	if !planted("answers to an earlier process count") {

@@ -303,7 +303,7 @@ func (s *simulation) settle() {
 	s.w.Logf("all faults end")
 	everywhere := func() bool {
 		for _, n := range s.nodes {
-			if !slices.Contains(s.hosts.group.Nodes, n.name) || !s.hosts.has(n.name) {
+			if !slices.Contains(s.hosts.group.Nodes, n.name) {
 				continue
 			}
 			for _, x := range s.committed {
@@ -320,7 +320,7 @@ func (s *simulation) settle() {
 			break
 		}
 	}
-	s.check(s.committed, s.hosts.left()...)
+	s.check(s.committed, s.hosts.group.Nodes)
 	if !everywhere() {
 		s.w.Failf("a node does not get all content, although all faults have ended")
 	}
