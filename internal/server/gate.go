@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // errBusy means that requests were still under way at the end of the wait for them.
@@ -105,4 +107,10 @@ func (g *gate) around(handler func() http.Handler) http.Handler {
 		defer g.leave()
 		handler().ServeHTTP(w, r)
 	})
+}
+
+// notOpen answers while the services are not open: before a node of a cluster has a majority.
+func notOpen(w http.ResponseWriter, r *http.Request) {
+	fail(w, r, wire.ErrServerBusy.WithMessage(
+		"The server is starting, or waits for a majority of its cluster. Please retry your request."))
 }

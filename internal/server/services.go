@@ -50,12 +50,6 @@ func (s *Server) handler(svc wire.Service) http.Handler {
 	})
 }
 
-// notOpen answers while the services are not open: before a node of a cluster has a majority.
-func notOpen(w http.ResponseWriter, r *http.Request) {
-	fail(w, r, wire.ErrServerBusy.WithMessage(
-		"The server is starting, or waits for a majority of its cluster. Please retry your request."))
-}
-
 // open opens the services on the data folder. ctx bounds the wait for other nodes of a cluster.
 func (s *Server) open(ctx context.Context) (err error) {
 	o := &services{board: longpoll.NewBoard(), placed: s.dir.Map(), opened: make(chan struct{})}
