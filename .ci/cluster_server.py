@@ -1,10 +1,10 @@
-"""Runs a cluster in place of a server alone, for the suites of clients (.ci/lib.sh, build_lazuli).
+"""Runs a cluster in place of a single server, for the suites of clients (.ci/lib.sh, build_lazuli).
 
     cluster_server.py PROGRAM front|node ARGUMENTS...
 
 ARGUMENTS are those of PROGRAM. All verbs but serve are PROGRAM's own. For serve, four nodes with --cluster-copies 3 have the data:
 of each of the four shards a node has a copy or not. The clients' listeners are those of a fifth process, which has no data:
-a front-end, or a node that has joined and gets no shard. It prints what a server alone prints.
+a front-end, or a node that has joined and gets no shard. It prints what a single server prints.
 """
 
 import os
@@ -22,7 +22,7 @@ NODES, SHARDS = 4, 4
 
 # ENTRY are the options with a value that the fifth process has in place of the nodes. The nodes have all others.
 ENTRY = {"--blob-port", "--queue-port", "--table-port", "--dfs-port", "--admin-port", "--host", "--cert", "--key"}
-# DROPPED are those that say where a server alone has its data, or how it is watched.
+# DROPPED are those that say where a single server has its data, or how it is watched.
 DROPPED = {"--in-memory", "--no-admin", "--silent"}
 PORTS = ["--blob-port=0", "--queue-port=0", "--table-port=0", "--dfs-port=0"]
 PATIENCE = 300  # seconds
@@ -133,7 +133,7 @@ class Cluster:
             time.sleep(0.5)
 
     def shown(self, entry):
-        """What a server alone prints: a front-end knows no account and gives out no tokens, so the rest is the first node's."""
+        """What a single server prints: a front-end knows no account and gives out no tokens, so the rest is the first node's."""
         text, node = entry.text(), self.processes[0]
         if "DefaultEndpointsProtocol=" not in text:
             connection = re.search(r"DefaultEndpointsProtocol=\S+", node.text()).group(0)

@@ -60,7 +60,7 @@ type Config struct {
 
 	// NATS configures where the queues are kept.
 	NATS NATS
-	// Cluster makes the server a node of a cluster, whose folder is Location. Nil is a server alone. While the node waits
+	// Cluster makes the server a node of a cluster, whose folder is Location. Nil is a single server. While the node waits
 	// for the others, requests are answered 503.
 	Cluster *Cluster
 	// Waiting, if set, is called with the reason while Start waits for other nodes of the cluster.

@@ -69,13 +69,13 @@ choices of a run, but not the moments at which the server is killed relative to 
 	fl.IntVar(&c.Clients, "clients", 2, "clients of each service")
 	fl.IntVar(&c.FsckEvery, "fsck-every", 5, "rounds between checks of a copy of the folder by fsck; 0: only at the end")
 	fl.BoolVar(&c.Tier, "tier", false, "keep content in an object store, a folder, with more content than the disk may "+
-		"hold; in the end a day goes by, after which it may have no object that nothing needs (a server alone)")
+		"hold; in the end a day goes by, after which it may have no object that nothing needs (a single server)")
 	fl.BoolVar(&damage, "damage", false, "also start servers on copies with flipped bits")
 	fl.IntVar(&c.Damage, "damaged-copies", 2, "damaged copies in each round, with --damage")
 	fl.StringVar(&c.Folder, "temp-dir", "",
 		"folder for the data folders (default: the system's folder for temporary files)")
-	fl.IntVar(&nodes, "nodes", 1, "number of nodes of a cluster, 3 to 7; 1: a server alone. --rounds, --fsck-every and "+
-		"--damage are for a server alone")
+	fl.IntVar(&nodes, "nodes", 1, "number of nodes of a cluster, 3 to 7; 1: a single server. --rounds, --fsck-every and "+
+		"--damage are for a single server")
 	fl.IntVar(&shards, "shards", 1, "number of shards of a cluster")
 	fl.IntVar(&copies, "copies", 0, "number of nodes that have each shard, 3, with up to 16 nodes; 0: all nodes")
 	fl.StringSliceVar(&kinds, "faults", nil, "kinds of faults of a cluster, such as 'cut off' (default: "+

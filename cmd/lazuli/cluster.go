@@ -33,7 +33,7 @@ func newClusterCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster",
 		Short: "Show a cluster, make snapshots, remove nodes, move shards, finish upgrades, and convert the data of a " +
-			"server alone",
+			"single server",
 		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, move
 shards, convert the data folder of a single server for a new cluster, and copy accounts between such a folder
 and a cluster. docs/cluster.md describes clusters. --admin-host and --admin-port say where the admin listener of
@@ -274,14 +274,14 @@ func newClusterConvert() *cobra.Command {
 	cmd := &cobra.Command{Use: "convert FOLDER",
 		Short: "Convert the data folder of a single server for the first node of a new cluster",
 		Args:  cobra.ExactArgs(1),
-		Long: `Make the data folder of a stopped server alone that of the first node of a new cluster. Everything in the folder becomes
+		Long: `Make the data folder of a stopped single server that of the first node of a new cluster. Everything in the folder becomes
 the beginning of the cluster: all accounts, with ETags, times, leases, snapshots, versions, soft-deleted data, uncommitted blocks,
 the change feed, event subscriptions, and messages with their identifiers, dequeue counts and pop receipts.
 
 The command checks the whole folder, as "lazuli fsck" does, and changes nothing if it finds an error. Then start the node with
 "lazuli serve --location FOLDER --cluster-node NODE ...", and all other nodes with empty folders. When all of them are connected, the
 node puts the data into the cluster, and all become ready. Until then the folder keeps the data unchanged, and --undo makes it that of
-a server alone again as long as the cluster has not formed.
+a single server again as long as the cluster has not formed.
 
 The disk needs room for the tables, the metadata of blobs and the queues three times. Content of blobs stays where it is; the other nodes copy
 it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/snapshots, and a cluster does not use them.`,
@@ -303,7 +303,7 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 			if err := convert.Undo(folder); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is the folder of a server alone again\n", folder)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is the folder of a single server again\n", folder)
 			return nil
 		}
 		progress := console.NewMeter(cmd, "checked", console.BytesUnit)
@@ -317,7 +317,7 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 		fmt.Fprintf(out, "%s is the folder of node %s of the new cluster %s.\n", folder, id.Node, id.Cluster)
 		fmt.Fprintf(out, "Start it with --location %s --cluster-node %s, and all other nodes of the cluster with empty "+
 			"folders.\n", folder, id.Node)
-		// Said now, when the folder can still be made that of a server alone again.
+		// Said now, when the folder can still be made that of a single server again.
 		if list, _ := os.ReadDir(filepath.Join(folder, datadir.SnapshotsFolder)); len(list) > 0 {
 			fmt.Fprintf(out, "The folder's snapshots in %s are kept, and cannot be restored in a cluster.\n",
 				filepath.Join(folder, datadir.SnapshotsFolder))

@@ -200,7 +200,7 @@ func TestServeCluster(t *testing.T) {
 		t.Errorf("compact of a node's folder: %d, %s", code, text)
 	}
 
-	// A folder of a node is not served alone, and the folder of a server alone is not a node's.
+	// A folder of a node is not served alone, and the folder of a single server is not a node's.
 	nodes[0].cancel()
 	nodes[1].cancel() // at the same time, since a node alone would wait for a majority before it stops
 	nodes[0].end(t)
@@ -231,5 +231,5 @@ func TestServeCluster(t *testing.T) {
 	check.OK(t, err)
 	check.OK(t, os.MkdirAll(d.Queues(), 0o700))
 	check.OK(t, d.Close())
-	refused("queues of a server alone")
+	refused("queues of a single server")
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
-// transfer is a copy of an account between the data folder of a server alone and a cluster.
+// transfer is a copy of an account between the data folder of a single server and a cluster.
 type transfer struct {
 	account  func() (string, error) // the connection string of the account in the cluster
 	work     string                 // folder of the archive; "" is beside the data folder
@@ -44,7 +44,7 @@ func newClusterImport() *cobra.Command {
 	cmd := &cobra.Command{Use: "import FOLDER",
 		Short: "Copy an account from the data folder of a single server into the cluster", Args: cobra.ExactArgs(1),
 		Long: `Copy an account, with its service properties, from the data folder of a stopped ` +
-			`server alone into the cluster, through any node. The
+			`single server into the cluster, through any node. The
 account has the name and key of the connection string, and none of the tables, queues and ` +
 			`containers in the cluster. The folder
 stays as it is. Run the command once for each account.

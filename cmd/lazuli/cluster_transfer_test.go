@@ -22,7 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// transferAccounts moves the folder of a server alone into the cluster, and that into another folder.
+// transferAccounts moves the folder of a single server into the cluster, and that into another folder.
 func transferAccounts(t *testing.T, cluster string, lazuli func(args ...string) (string, int)) {
 	t.Helper()
 	before, after := filepath.Join(t.TempDir(), "before"), filepath.Join(t.TempDir(), "after")

@@ -36,7 +36,7 @@ func TestMovesThatAClusterRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		"a server alone":     {nil, ErrNotClustered, ""},
+		"a single server":    {nil, ErrNotClustered, ""},
 		"all shards on all":  {&Node{site: site(0)}, ErrNotSpread, ""},
 		"an older format":    {&Node{site: old}, ErrMoveFormat, "it is 5, and a move needs 6: run `lazuli cluster upgrade"},
 		"without a majority": {&Node{site: site(3)}, nil, "no majority"},

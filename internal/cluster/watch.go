@@ -475,7 +475,7 @@ func (n *Node) AwaitClocks(ctx context.Context) {
 	}
 }
 
-// Name returns the name of this node, "" for a server alone.
+// Name returns the name of this node, "" for a single server.
 func (n *Node) Name() string {
 	if n == nil {
 		return ""
@@ -483,7 +483,7 @@ func (n *Node) Name() string {
 	return n.config.Node
 }
 
-// Hosts says which nodes have a shard; nil where all nodes have all of them, and for a server alone.
+// Hosts says which nodes have a shard; nil where all nodes have all of them, and for a single server.
 func (n *Node) Hosts() *shardmap.Hosts {
 	if n == nil {
 		return nil
@@ -503,7 +503,7 @@ func (n *Node) Placement(shard int) []string {
 func (n *Node) Format() int { return n.site.Format() }
 
 // Folder returns the name of this node's data folder: another folder has another name, also if it is that of the same
-// node. It is "" for a server alone.
+// node. It is "" for a single server.
 func (n *Node) Folder() string {
 	if n == nil {
 		return ""

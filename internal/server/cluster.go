@@ -20,7 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// startNATS starts, or connects to, the NATS that keeps the queues. node is nil for a server alone.
+// startNATS starts, or connects to, the NATS that keeps the queues. node is nil for a single server.
 func (s *Server) startNATS(ctx context.Context) (nats *natsserver.Server, node *cluster.Node, err error) {
 	if s.isStandby() {
 		return s.standby.nats, nil, nil
@@ -56,7 +56,7 @@ func (s *Server) checkFolder() error {
 			return nil
 		}
 		if exists(s.dir.Queues()) || exists(s.dir.QueueState()) {
-			return folderError("the data folder %s has queues of a server alone, which would not be served: start node %s of "+
+			return folderError("the data folder %s has queues of a single server, which would not be served: start node %s of "+
 				"the cluster with an empty folder, or convert the folder first (`lazuli cluster convert`)",
 				s.dir.Path(), s.config.Cluster.Node)
 		}
@@ -149,7 +149,7 @@ func (s *Server) logConfig(nats *natsserver.Server, name string) replog.Config {
 	return c
 }
 
-// blobCluster configures the Blob service of a node of a cluster, or with Config.NATSBlobs; nil for a server alone.
+// blobCluster configures the Blob service of a node of a cluster, or with Config.NATSBlobs; nil for a single server.
 func (s *Server) blobCluster(ctx context.Context, nats *natsserver.Server, node *cluster.Node,
 	of *shard) (*replica.Cluster, error) {
 	if !s.sharesBlobs() {

@@ -81,7 +81,7 @@ type Config struct {
 	// that server share them.
 	NATSBlobs bool
 
-	// Cluster makes the server a node of a cluster, whose folder is in Location. Nil is a server alone. While the node
+	// Cluster makes the server a node of a cluster, whose folder is in Location. Nil is a single server. While the node
 	// waits for the others, requests are answered 503.
 	Cluster *peering.Config
 	// Waiting, if set, is called with the reason while Start waits for other nodes of the cluster.
@@ -182,7 +182,7 @@ func (c *Config) checkShards() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a server alone or a cluster, with data folders",
+	return fmt.Errorf("%s %w: leave the number of shards at 1, or use a single server or a cluster, with data folders",
 		what, ErrOneShard)
 }
 
@@ -201,7 +201,7 @@ func (c *Config) checkSpread() error {
 // spread reports whether the server is a node with a part of the shards.
 func (c *Config) spread() bool { return c.Cluster != nil && c.Cluster.Copies > 0 }
 
-// FolderError is the error for a data folder of another kind of server: of a node of a cluster, or of a server alone.
+// FolderError is the error for a data folder of another kind of server: of a node of a cluster, or of a single server.
 type FolderError struct{ text string }
 
 func (e *FolderError) Error() string { return e.text }

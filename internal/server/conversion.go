@@ -24,7 +24,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// A converted cluster begins with the data of a server alone, in the folder of one node, the seed. No node opens its
+// A converted cluster begins with the data of a single server, in the folder of one node, the seed. No node opens its
 // services before the data is in the logs and streams. One stream says how far that is:
 //
 //	no stream ──> begun ──> done
@@ -185,7 +185,7 @@ func (c *conversion) begin(ctx context.Context, state string, seq uint64) (uint6
 				names[i], c.server.dir.Path())}
 		}
 		if _, err := c.js.CreateStream(ctx,
-			jetstream.StreamConfig{Name: conversionStream, Description: "Lazuli: how far the conversion of a server alone is",
+			jetstream.StreamConfig{Name: conversionStream, Description: "Lazuli: how far the conversion of a single server is",
 				Subjects: []string{conversionSubject}, Replicas: c.nats.Replicas(), DenyDelete: true,
 				DenyPurge: true}); err != nil {
 			return 0, err

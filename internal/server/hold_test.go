@@ -122,7 +122,7 @@ func heldMoment(t *testing.T, s *Server) (m *Moment) {
 	return m
 }
 
-// A server alone has moments of all services in any case, and one whose logs are elsewhere cannot hold writes.
+// A single server has moments of all services in any case, and one whose logs are elsewhere cannot hold writes.
 func TestHeldMomentAlone(t *testing.T) {
 	t.Parallel()
 	s := startManaged(t, Config{})

@@ -36,7 +36,7 @@ var ErrNotReady = errors.New("the node is not ready")
 func (s *Server) Moment(ctx context.Context) (*Moment, error) { return s.moment(ctx, false) }
 
 // HeldMoment is Moment, but in a cluster, too, it holds for writes to several services: the writes of all nodes wait
-// for it, for a second at most. On a server alone it is Moment.
+// for it, for a second at most. On a single server it is Moment.
 //
 // Errors: those of Moment, [ErrCannotHold], [store.ErrNotHeld], [store.ErrUnavailable], [store.ErrUnknown].
 func (s *Server) HeldMoment(ctx context.Context) (*Moment, error) { return s.moment(ctx, true) }

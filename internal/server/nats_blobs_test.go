@@ -261,8 +261,8 @@ func TestBlobsOnANATSWithSmallMessages(t *testing.T) {
 	}
 }
 
-// A folder with blobs of a server alone is refused.
-func TestBlobsOfAServerAloneOnAnExternalNATS(t *testing.T) {
+// A folder with blobs of a single server is refused.
+func TestBlobsOfASingleServerOnAnExternalNATS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := check.Must(Start(Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}))(t)

@@ -54,8 +54,8 @@ type services struct {
 	// recorder records changes of queues and tables for the event log.
 	recorder *changes.Recorder
 	nats     *natsserver.Server
-	node     *cluster.Node // nil for a server alone
-	// forward passes requests to the homes of the logs; nil for a server alone.
+	node     *cluster.Node // nil for a single server
+	// forward passes requests to the homes of the logs; nil for a single server.
 	forward *forward.Forwarder
 
 	// openMoved opens the services of a shard that moves to this node.

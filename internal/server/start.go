@@ -118,7 +118,7 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	// A server alone has listened since the beginning. The system has kept the connections of its clients until now.
+	// A single server has listened since the beginning. The system has kept the connections of its clients until now.
 	if c.Cluster == nil && c.Standby == nil {
 		serve()
 	}

@@ -63,7 +63,7 @@ type Identity struct {
 	Layout *Layout `json:"layout,omitempty"`
 	// Arriving is the number of the move for which this node has begun a folder of a shard; 0 for none.
 	Arriving uint64 `json:"arriving,omitempty"`
-	// Seed is set on the node of a converted cluster whose folder has the data of a server alone, until the logs have it.
+	// Seed is set on the node of a converted cluster whose folder has the data of a single server, until the logs have it.
 	Seed bool `json:"seed,omitempty"`
 	// Sum is the checksum of the other fields: a node must not take another state, or forget who was removed, because a
 	// bit has changed.

@@ -72,7 +72,7 @@ func (h clusterHandler) open(next func(echo.Context, Cluster) error) echo.Handle
 	}
 }
 
-// notClustered answers on a server alone.
+// notClustered answers on a single server.
 func notClustered(c echo.Context) error {
 	return answerState(c, http.StatusNotFound, cluster.ErrNotClustered.Error())
 }

@@ -130,7 +130,7 @@ type follow struct {
 	// to Complete.
 	Swapping bool `json:"swapping,omitempty"`
 	Applying bool `json:"applying,omitempty"`
-	// Filled means that the gaps of the extents were filled, and Promoted that the files are those of a server alone.
+	// Filled means that the gaps of the extents were filled, and Promoted that the files are those of a single server.
 	Filled   bool      `json:"filled,omitempty"`
 	Promoted time.Time `json:"promoted,omitzero"`
 }

@@ -27,7 +27,7 @@ var (
 //	Take     creates the next epoch of the place, so that the other server finds it and does not renew its lease
 //	wait     for the lease of the other server
 //	Seal     reads what that has sent meanwhile, and creates the segment that would be its next one
-//	Finish   makes the files those of a server alone
+//	Finish   makes the files those of a single server
 //
 // The other server acknowledges nothing that a look does not cover that began before the epoch was created. So by its
 // own clock its last acknowledgement is earlier than Lease after that. The wait here begins after the epoch was created
@@ -100,7 +100,7 @@ func (f *Follower) Seal(ctx context.Context) (sealed bool, err error) {
 	return err == nil, errors.Join(err, fault.Point(pointSealed))
 }
 
-// Finish makes the files those of a server alone, with everything that was read. The services are closed. It returns
+// Finish makes the files those of a single server, with everything that was read. The services are closed. It returns
 // the moment up to which the files have every write. It may be called again after a crash.
 func (f *Follower) Finish() (until time.Time, err error) {
 	moment := max(f.state.Until, f.state.Complete)

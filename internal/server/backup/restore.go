@@ -23,7 +23,7 @@ import (
 // pointRestored is the moment at which tests kill a process that restores a backup.
 var pointRestored = fault.Declare("backup/restored")
 
-// Fill writes a source into a new data folder, that of a server alone. now is the time at which positions in the logs
+// Fill writes a source into a new data folder, that of a single server. now is the time at which positions in the logs
 // of changes become unknown.
 func Fill(ctx context.Context, d *datadir.Dir, s Source, now time.Time) error {
 	for n := range d.Shards() {
@@ -93,7 +93,7 @@ func OpenDatabase(d *datadir.Dir, name string) (*store.DB, error) {
 	return store.Open(path, store.Options{Buckets: buckets, Relaxed: true})
 }
 
-// FinishStandby makes the data folder of a standby that of a server alone. have are the ranges of its content, and now
+// FinishStandby makes the data folder of a standby that of a single server. have are the ranges of its content, and now
 // is the time at which positions in the logs of changes become unknown. It may be called again after a crash.
 func FinishStandby(d *datadir.Dir, have map[uint64][]extent.Range, filled bool, note func() error,
 	now time.Time) error {

@@ -141,7 +141,7 @@ func (c *Config) validateShards() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("shards %d cannot be used with %s: more than one shard works for a server alone and for nodes of a "+
+	return fmt.Errorf("shards %d cannot be used with %s: more than one shard works for a single server and for nodes of a "+
 		"cluster, with data folders", c.Shards, name)
 }
 
@@ -267,7 +267,7 @@ func (c *Config) validateStandby() error {
 		return errors.New("a promoted standby sends its log to the place that it has followed: standby-of and archive " +
 			"exclude each other")
 	case c.InMemory, c.Cluster.Enabled(), c.NATS.URL != "":
-		return errors.New("standby-of is for a server alone with a data folder: it cannot be used with in-memory, " +
+		return errors.New("standby-of is for a single server with a data folder: it cannot be used with in-memory, " +
 			"cluster-node or nats-url")
 	case len(c.Roles.Enabled) > 0, c.Durable.Enabled, c.Seed != "", c.Backup.To != "":
 		return errors.New("a standby writes nothing: roles, durable, seed and backup-to cannot be used with standby-of; " +

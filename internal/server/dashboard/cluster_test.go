@@ -56,7 +56,7 @@ func TestClusterPage(t *testing.T) {
 	}
 }
 
-// A server alone has no such page.
+// A single server has no such page.
 func TestClusterPageOfOne(t *testing.T) {
 	t.Parallel()
 	s := open(t)

@@ -35,7 +35,7 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Severity, 
 type Report struct {
 	// Path is the data folder.
 	Path string `json:"path"`
-	// Node is the name of the node of a cluster whose folder it is, "" for that of a server alone. The queues of a node
+	// Node is the name of the node of a cluster whose folder it is, "" for that of a single server. The queues of a node
 	// are in the cluster's streams, of which the files are checked.
 	Node string `json:"node,omitempty"`
 	// Shards is the number of shards, if there are several. The totals are those of all.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// streamsFolder has the streams of a server alone.
+// streamsFolder has the streams of a single server.
 const streamsFolder = "queues"
 
 // lostStreams holds what is lost with a stream's file.

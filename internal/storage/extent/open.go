@@ -149,7 +149,7 @@ func (s *Store) loadRemote() error {
 		}
 		e := s.extents[id]
 		if s.opts.Mirrored {
-			// These objects were those of a server alone: the nodes have others, which their log knows.
+			// These objects were those of a single server: the nodes have others, which their log knows.
 			if e == nil && !s.opts.ReadOnly {
 				return ErrAloneTier
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-func TestExtractWritesAFileOfAServerAlone(t *testing.T) {
+func TestExtractWritesAFileOfASingleServer(t *testing.T) {
 	t.Parallel()
 	buckets := []Bucket{"a", "b"}
 	db := check.Must(Open(filepath.Join(t.TempDir(), "db"), Options{Buckets: buckets}))(t)

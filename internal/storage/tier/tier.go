@@ -175,7 +175,7 @@ type Tier struct {
 	o       Options
 	cache   *cache
 	extents Extents
-	shared  Shared        // nil for a server alone
+	shared  Shared        // nil for a single server
 	wake    chan struct{} // has room for one: something is to be copied
 
 	room    chan struct{} // has a place for each call that fetches

@@ -194,7 +194,7 @@ func (c *Cluster) Cut(i int, cut bool) {
 	}
 }
 
-// Conn connects to one server alone, as a node connects to its own, and reconnects when it was stopped. The connection
+// Conn connects to one single server, as a node connects to its own, and reconnects when it was stopped. The connection
 // is closed at the end of the test.
 func (c *Cluster) Conn(t testing.TB, i int) *nats.Conn {
 	t.Helper()

@@ -25,9 +25,9 @@ import (
 // spread is the number of nodes, and of shards, each of which is on three of them.
 const spread = 4
 
-// A node that does not have an account's shard answers each operation as one that has it, and as a server alone: the
+// A node that does not have an account's shard answers each operation as one that has it, and as a single server: the
 // same status, headers and body, of requests that succeed and of requests that are refused.
-func TestNodesAnswerAsAServerAlone(t *testing.T) {
+func TestNodesAnswerAsASingleServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts four nodes")
 	}
@@ -42,11 +42,11 @@ func TestNodesAnswerAsAServerAlone(t *testing.T) {
 	}
 }
 
-// places are the same services at a server alone, at a node that has the account, and at one that does not.
+// places are the same services at a single server, at a node that has the account, and at one that does not.
 type places []*fixture
 
 // placeNames are their names, in this order.
-var placeNames = []string{"a server alone", "a node with the account", "a node without it"}
+var placeNames = []string{"a single server", "a node with the account", "a node without it"}
 
 // compare sends the request of a scene, and variants that are refused, to all places.
 func (p places) compare(t *testing.T, sc scene) {
@@ -114,7 +114,7 @@ func difference(want, got string) string {
 	return b.String()
 }
 
-// openNodes starts a server alone and a cluster in which no node has all shards.
+// openNodes starts a single server and a cluster in which no node has all shards.
 func openNodes(t *testing.T) places {
 	t.Helper()
 	certificate := httptest.NewTLSServer(nil) // for tokens, which need TLS

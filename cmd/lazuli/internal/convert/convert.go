@@ -1,4 +1,4 @@
-// Package convert makes the data folder of a server alone that of the first node of a cluster.
+// Package convert makes the data folder of a single server that of the first node of a cluster.
 //
 // The files stay as they are, except that a last start and stop puts them in order. What makes the folder that of a
 // node is its identity, one file, which is written last and in one step. When the node and its peers have formed the
@@ -46,8 +46,8 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// ToNode makes the folder of a stopped server alone that of a node, and returns its identity. The folder is checked
-// completely before anything changes. Until the identity is written, the folder is that of a server alone.
+// ToNode makes the folder of a stopped single server that of a node, and returns its identity. The folder is checked
+// completely before anything changes. Until the identity is written, the folder is that of a single server.
 //
 // Errors: ErrNode, ErrDamaged, and those of [datadir.OpenExisting].
 func ToNode(ctx context.Context, folder string, o Options) (peering.Identity, error) {
@@ -84,7 +84,7 @@ func toNode(ctx context.Context, dir *datadir.Dir, o Options) (peering.Identity,
 	return peering.Convert(dir.Cluster(), o.Node)
 }
 
-// checkAlone returns ErrNode unless the folder is that of a server alone.
+// checkAlone returns ErrNode unless the folder is that of a single server.
 func checkAlone(folder string) error {
 	id, err := peering.ReadIdentity(filepath.Join(folder, "cluster"))
 	switch {
@@ -105,7 +105,7 @@ func firstError(r *fsck.Report) string {
 	return ""
 }
 
-// settle starts and stops the state of each service: what a crash has left is put in order, and what a server alone
+// settle starts and stops the state of each service: what a crash has left is put in order, and what a single server
 // would create with its first start exists.
 func settle(ctx context.Context, dir *datadir.Dir, log *slog.Logger) error {
 	tables, err := tablestate.OpenFile(dir.Tables(), store.Options{})
@@ -126,7 +126,7 @@ func settle(ctx context.Context, dir *datadir.Dir, log *slog.Logger) error {
 	return queuestate.Settle(ctx, dir.QueueState(), n, log)
 }
 
-// Undo makes the folder of a node that was converted, and whose cluster has not formed, that of a server alone again.
+// Undo makes the folder of a node that was converted, and whose cluster has not formed, that of a single server again.
 //
 // Errors: ErrBegun, and those of [datadir.OpenExisting].
 func Undo(folder string) (err error) {
@@ -148,7 +148,7 @@ func Undo(folder string) (err error) {
 			"the folders of the others, and remove %s",
 			ErrBegun, id.Node, id.Cluster, dir.Cluster())
 	}
-	// The identity goes first: without it, the folder is that of a server alone.
+	// The identity goes first: without it, the folder is that of a single server.
 	if err := dir.Forget(datadir.NodeFile); err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func TestConvertLake(t *testing.T) {
 		wantClean(t, folder)
 	}
 	one = lakeNode{check.Must(server.Start(lakeConfig(t, back)))(t), t}
-	compare(t, "the folder for a server alone", one.describe(), was)
+	compare(t, "the folder for a single server", one.describe(), was)
 	one.use(undo)
 	check.OK(t, one.Stop(context.Background()))
 	wantClean(t, back)

@@ -28,7 +28,7 @@ func newQueueLogCommand(environ []string) *cobra.Command {
 the stream, how many changes it holds, its size in bytes, and how many changes of each kind it makes to which queue. A server may be using the folder.
 In a folder with several shards, each has a stream of its own: --shard selects one.
 
-A server alone removes the old end of the stream when it has more than 64 MiB. On a NATS server or a cluster, use the nats command: the headers
+A single server removes the old end of the stream when it has more than 64 MiB. On a NATS server or a cluster, use the nats command: the headers
 Lazuli-Changes and Lazuli-Change of each message say the same.`,
 		Example: "  lazuli queue log\n  lazuli queue log ./data | tail", Args: cobra.MaximumNArgs(1)}
 	begin := console.ListOutput(cmd)

@@ -38,7 +38,7 @@ type CheckOptions struct {
 	// Report is called for every violation of an invariant.
 	Report func(error)
 	// Note is set for the folder of a node of a cluster. It gets a sentence on what the folder lacks and the node gets
-	// from the other nodes: that is no violation. Nil stands for a server alone, which must have everything.
+	// from the other nodes: that is no violation. Nil stands for a single server, which must have everything.
 	Note func(string)
 	// Progress is called with the bytes of content that were read; nil is nothing.
 	Progress func(read int64)
@@ -108,7 +108,7 @@ func Check(path, extents string, o CheckOptions) (a Audit, err error) {
 }
 
 // openExtents opens the content of a folder that is checked, and its tier, nil for none. node is the database of the
-// node of a cluster, nil for a server alone.
+// node of a cluster, nil for a single server.
 func openExtents(extents string, restored *extent.Restorer, o *tier.Options, node *store.DB) (content *extent.Store,
 	away *tier.Tier, err error) {
 	files := extent.Options{ReadOnly: true, Restored: restored, Mirrored: node != nil}

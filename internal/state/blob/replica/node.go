@@ -23,13 +23,13 @@ type Config struct {
 	Store store.Options
 	// Grace is an extent.Options.Grace.
 	Grace time.Duration
-	// Scopes learn the keys that a cluster has in its database. A server alone needs none.
+	// Scopes learn the keys that a cluster has in its database. A single server needs none.
 	Scopes *encryption.Scopes
 	// Archive gets the log of the database, and the content; nil sends them nowhere.
 	Archive Archive
 	// Tier has content that is not in Extents any more; with nil all is. The nodes of a cluster share the place.
 	Tier *tier.Options
-	// Cluster makes this the node of a cluster; nil is a server alone.
+	// Cluster makes this the node of a cluster; nil is a single server.
 	Cluster *Cluster
 }
 
@@ -62,7 +62,7 @@ type Cluster struct {
 }
 
 // Node is the database and the content of a server: of one alone, or of a node of a cluster, whose methods keep it in
-// step with the others. On a server alone they do nothing, or say so.
+// step with the others. On a single server they do nothing, or say so.
 type Node struct {
 	DB      *store.DB
 	Extents *extent.Store
@@ -75,7 +75,7 @@ type Node struct {
 	// replicated is set with Config.Cluster; what follows is used then.
 	replicated bool
 	cluster    Cluster
-	mirror     copies // nil on a server alone
+	mirror     copies // nil on a single server
 	owner      owner
 	nodes      nodeNumbers
 	watched    watched

@@ -17,7 +17,7 @@ import (
 
 // The third table is of messages and rows: what a user would pick in place of the Queue and the Table service, by the
 // client that its own users have. A message and a row have 1 KiB, each system syncs what it acknowledges, and the
-// processor time is that of the server alone, since clients differ.
+// processor time is that of the single server, since clients differ.
 
 const (
 	itemSize   = 1 << 10
