@@ -111,7 +111,7 @@ func TestForward(t *testing.T) {
 	r = r.WithContext(headercase.NewContext(r.Context(), names))
 	r.Header["X-Ms-Meta-Color"], r.Header["Authorization"] = []string{"blue"}, []string{"SharedKey account:c2ln"}
 	w := reasoned{ResponseRecorder: httptest.NewRecorder()}
-	const version = "x-ms-version" // as the services write it, which is not Go's form
+	version := "x-ms-version" // as the services write it, which is not the form of Go
 	w.Header()[version] = []string{"of the node that was asked"}
 	done, err := p.asked.Forward(&w, r, "table", nil)
 	if !done || err != nil {
