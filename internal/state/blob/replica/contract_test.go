@@ -182,7 +182,7 @@ func TestNodesAgreeOnScopes(t *testing.T) {
 	}
 }
 
-// The folder of a single server has number 0 in the cluster that is made of it, and so has no folder that it had before.
+// The folder of a single server has number 0 in the cluster that is made of it, and has no folder that it had before.
 // A log is made once.
 func TestSeedNumbersTheFolder(t *testing.T) {
 	t.Parallel()
