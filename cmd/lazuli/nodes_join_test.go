@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -42,12 +41,7 @@ func TestANodeJoinsWhileProcessesAreKilled(t *testing.T) {
 		t.Skip("starts five nodes")
 	}
 	t.Parallel()
-	faults := joinFaults[:check.Size(1, len(joinFaults))]
-	if name := os.Getenv("LAZULI_TEST_JOIN_FAULT"); name != "" {
-		faults = slices.DeleteFunc(slices.Clone(joinFaults),
-			func(f joinFault) bool { return !strings.Contains(f.rule, name) })
-	}
-	for _, f := range faults {
+	for _, f := range chosenFaults("LAZULI_TEST_JOIN_FAULT", joinFaults, func(f joinFault) string { return f.rule }) {
 		t.Run(strings.ReplaceAll(f.rule, "/", "-"), func(t *testing.T) {
 			members, further := "", f.rule
 			if f.member {

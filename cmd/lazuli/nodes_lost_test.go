@@ -44,13 +44,7 @@ func TestALostNodeIsReplacedWhileProcessesAreKilled(t *testing.T) {
 		t.Skip("starts four nodes")
 	}
 	t.Parallel()
-	faults := lostFaults[:check.Size(1, len(lostFaults))]
-	if name := os.Getenv("LAZULI_TEST_LOST_FAULT"); name != "" {
-		faults = slices.DeleteFunc(slices.Clone(lostFaults), func(rule string) bool {
-			return !strings.Contains(cmp.Or(rule, "none"), name)
-		})
-	}
-	for _, rule := range faults {
+	for _, rule := range chosenFaults("LAZULI_TEST_LOST_FAULT", lostFaults, func(rule string) string { return rule }) {
 		t.Run(strings.ReplaceAll(cmp.Or(rule, "none"), "/", "-"), func(t *testing.T) {
 			newMovingCluster(t, rule).testLost()
 		})

@@ -72,6 +72,18 @@ func failAsPlanned() {
 	}
 }
 
+// chosenFaults returns the faults of a test that are to be tried: the first one, all with LAZULI_TEST_FULL, or those
+// whose rule contains the value of a variable. A rule "" has the name "none".
+func chosenFaults[F any](variable string, all []F, rule func(F) string) []F {
+	name := os.Getenv(variable)
+	if name == "" {
+		return all[:check.Size(1, len(all))]
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(f F) bool {
+		return !strings.Contains(cmp.Or(rule(f), "none"), name)
+	})
+}
+
 // A shard moves while clients write, and each process that comes to a point of the move is killed there and started
 // again: the move ends as it would have, nothing that was acknowledged is lost, and the old node keeps its copy until
 // the table has the new one. With LAZULI_TEST_FULL at each point, otherwise at one; LAZULI_TEST_MOVE_FAULT is a part of
@@ -81,13 +93,7 @@ func TestShardMovesWhileProcessesAreKilled(t *testing.T) {
 		t.Skip("starts four nodes")
 	}
 	t.Parallel()
-	faults := moveFaults[:check.Size(1, len(moveFaults))]
-	if name := os.Getenv("LAZULI_TEST_MOVE_FAULT"); name != "" {
-		faults = slices.DeleteFunc(slices.Clone(moveFaults), func(f moveFault) bool {
-			return !strings.Contains(cmp.Or(f.rule, "none"), name)
-		})
-	}
-	for _, f := range faults {
+	for _, f := range chosenFaults("LAZULI_TEST_MOVE_FAULT", moveFaults, func(f moveFault) string { return f.rule }) {
 		t.Run(strings.ReplaceAll(cmp.Or(f.rule, "none"), "/", "-"), func(t *testing.T) {
 			newMovingCluster(t, f.rule).test(f.cancel)
 		})
