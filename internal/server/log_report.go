@@ -25,7 +25,7 @@ type LogReport struct {
 	// Missing is the number of bytes of content that this node lacks, of the log of the blobs. It is nil until all other
 	// nodes have said what they have.
 	Missing *int64 `json:"missing,omitempty"`
-	// Lacks is what Missing consists of, by the node that has it; those that have not said what they have are not in it.
+	// Lacks divides Missing by the node that has the content. Nodes that have not reported what they have are left out.
 	// What several nodes have counts for each.
 	Lacks map[string]int64 `json:"lacks,omitempty"`
 	// Remote are the bytes of content that this node has only in the tier of content, and TierProblem is why it cannot

@@ -63,7 +63,7 @@ func (m *Mirror) Behind() (missing int64, known bool) {
 	return missing, peers == len(m.active())
 }
 
-// Lacks returns what Behind does by the node that has it. A node that has not answered is not in it.
+// Lacks divides the missing bytes of Behind by the node that has the content. Nodes without an answer are left out.
 func (m *Mirror) Lacks() map[string]int64 {
 	m.behind.mu.Lock()
 	of := maps.Clone(m.behind.sizes)

@@ -78,7 +78,7 @@ type Config struct {
 	chunk    int // largest payload of a message; 0 is what the server accepts
 }
 
-// Copied is what a node's own copy of a stream has, which may be less than the stream has.
+// Copied describes a node's own copy of a stream, which may lag behind the stream.
 type Copied struct {
 	// Last is the sequence of its last message, 0 if it never had one.
 	Last uint64

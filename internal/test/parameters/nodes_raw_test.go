@@ -124,7 +124,7 @@ func normal(text string) string {
 	for _, m := range times {
 		text = m.ReplaceAllString(text, "T")
 	}
-	text = strings.Replace(text, "Connection: close\r\n", "", 1) // as the request has it, and in no order
+	text = strings.Replace(text, "Connection: close\r\n", "", 1) // it repeats what the request said, at any place
 	return signatures.ReplaceAllString(text, "'S'")
 }
 
