@@ -108,7 +108,7 @@ func (b *background) round(ctx context.Context, now time.Time, tidy bool) (faile
 		}
 	}
 	do("writing access times", b.state.Maintenance.FlushAccesses(ctx))
-	do("compacting extents", b.state.Maintenance.CompactDue(ctx, now, b.full != nil && b.full()))
+	do("compacting extents", b.state.Maintenance.CompactDue(ctx, now, b.full != nil && b.full(), worker))
 	return failed
 }
 

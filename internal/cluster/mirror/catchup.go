@@ -156,19 +156,28 @@ func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64, gone map[uint64]int64)
 			m.behind.has(p.name, w.id)
 		}
 	}
+	before := *seen
 	*seen = make(map[uint64]int64, len(l.Extents))
 	for _, x := range l.Extents {
 		(*seen)[x.ID] = x.Size
 	}
-	m.release(held, &l, *seen)
+	m.release(held, &l, before, *seen)
 	return err
 }
 
-// release marks the copies of extents that a peer has deleted, and of those of nodes that are gone.
-func (m *Mirror) release(held []extent.Stat, l *listing, sizes map[uint64]int64) {
+// release marks the copies of extents that a peer has deleted, and of those of nodes that are gone. before and now have
+// the sizes of the extents that the peer had the last time, and has.
+func (m *Mirror) release(held []extent.Stat, l *listing, before, now map[uint64]int64) {
 	for _, s := range held {
-		if _, there := sizes[s.ID]; s.Copied && (extent.OwnerOf(s.ID) == l.Owner && !there || m.gone(s.ID)) {
-			m.extents.Release(s.ID)
+		_, had := before[s.ID]
+		_, has := now[s.ID]
+		if !s.Copied || (extent.OwnerOf(s.ID) != l.Owner || has) && !m.gone(s.ID) {
+			continue
+		}
+		// Each node deletes its copy of an extent of a node that is gone by itself. That another one has done so tells this
+		// one to look for references.
+		if !m.extents.Release(s.ID) && had && !has {
+			m.extents.Reconsider()
 		}
 	}
 }

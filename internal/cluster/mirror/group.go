@@ -1,9 +1,11 @@
 package mirror
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // Group says which nodes have the content of a shard that is not on all nodes. The log of its metadata decides that;
@@ -161,10 +163,40 @@ func (m *Mirror) holds(w *writer) bool {
 	return m.held.writers[w]
 }
 
+// relistEvery is the interval at which the nodes are asked whether they still have what this one lacks.
+const relistEvery = 2 * time.Second
+
 // Missing asks all nodes for what they have, and returns a function that returns how much of that this node still
-// lacks, in bytes. What they write later does not count. It fails if a node does not answer.
+// lacks, in bytes. What they write later does not count, nor do extents that they have deleted meanwhile. It fails if a
+// node does not answer. The function must not be called concurrently.
 func (m *Mirror) Missing() (lacking func() int64, err error) {
-	sizes := map[uint64]int64{}
+	sizes, err := m.listed()
+	if err != nil {
+		return nil, err
+	}
+	asked := m.now()
+	count := func() (n int64) {
+		for id, size := range sizes {
+			n += m.extents.Lacking(id, size)
+		}
+		return n
+	}
+	return func() (n int64) {
+		if n = count(); n == 0 || m.now().Sub(asked) < relistEvery {
+			return n
+		}
+		// An extent that was deleted meanwhile comes from nowhere. Nothing refers to it any more, and nothing will.
+		asked = m.now()
+		if now, err := m.listed(); err == nil {
+			maps.DeleteFunc(sizes, func(id uint64, _ int64) bool { return now[id] == 0 })
+		}
+		return count()
+	}, nil
+}
+
+// listed asks all nodes for the sizes of the extents that this node must have as well.
+func (m *Mirror) listed() (sizes map[uint64]int64, err error) {
+	sizes = map[uint64]int64{}
 	for _, p := range m.active() {
 		l, ok, err := m.listOf(p)
 		switch {
@@ -177,12 +209,7 @@ func (m *Mirror) Missing() (lacking func() int64, err error) {
 			sizes[w.id] = max(sizes[w.id], w.count)
 		}
 	}
-	return func() (n int64) {
-		for id, size := range sizes {
-			n += m.extents.Lacking(id, size)
-		}
-		return n
-	}, nil
+	return sizes, nil
 }
 
 // silentError means that a node does not answer.

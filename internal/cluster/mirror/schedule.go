@@ -34,6 +34,7 @@ type extents interface {
 	Void(id uint64, at, n int64)
 	Complete(id uint64, size int64) (bool, error)
 	Release(id uint64) bool
+	Reconsider()
 }
 
 var _ extents = (*extent.Store)(nil)

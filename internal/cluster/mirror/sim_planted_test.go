@@ -41,13 +41,11 @@ var plantedFaults = []simulate.Planted{
 	if s != nil {
 		s.to.release`},
 	{Name: "a node is complete before it lacks nothing", File: "group.go",
-		Old: `	return func() (n int64) {
-		for`,
-		New: `	return func() (n int64) {
-		if planted("a node is complete before it lacks nothing") {
+		Old: `		if n = count(); n == 0 ||`,
+		New: `		if planted("a node is complete before it lacks nothing") {
 			return 0
 		}
-		for`},
+		if n = count(); n == 0 ||`},
 	{Name: "a host leaves before the new one is complete", File: "sim_hosts_test.go",
 		Old: `{ return len(h.group.Next) > 0 }`,
 		New: `{

@@ -574,6 +574,8 @@ func (n *simNode) Release(id uint64) bool {
 	return true
 }
 
+func (n *simNode) Reconsider() {}
+
 var (
 	simSeeds = flag.Int("sim.seeds", check.Size(200, 500), "number of seeds of a simulation")
 	simSteps = flag.Int("sim.steps", 1000, "number of steps of a seed")

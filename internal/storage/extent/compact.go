@@ -40,6 +40,9 @@ type CompactOptions struct {
 	MinSize int64
 	// BytesPerSecond limits the rate of rewriting; 0 means 32 MiB, negative means no limit.
 	BytesPerSecond int64
+	// Adopt, if set, reports whether extents of another owner are rewritten as well, since that one never does it again.
+	// Where several nodes adopt the same one, each copies it, and the owner keeps one of the copies.
+	Adopt func(owner uint64) bool
 	// Progress, if set, receives the bytes that were moved and those to move, of all extents that are to be rewritten.
 	Progress func(moved, total int64)
 }
@@ -49,6 +52,7 @@ type Compacted struct {
 	Deleted      int   // extents
 	Freed        int64 // total size
 	Rewritten    int   // extents that became dead; a later Compact deletes them
+	Waiting      int   // extents that are dead, and that a Compact after the grace period deletes
 	Moved        int64 // bytes copied from them
 	LiveBytes    int64 // referenced bytes in the examined extents
 	LookedAt     int   // extents examined
@@ -253,6 +257,7 @@ func (c *compaction) sweep() error {
 		}
 		// A reader may have taken slices from metadata before the extent became dead, and not have pinned it yet.
 		if now.Sub(u.e.deadSince) < c.s.opts.Grace {
+			c.result.Waiting++
 			continue
 		}
 		if retained := c.s.retained.Load(); retained != nil && (*retained)(id, u.size) {
@@ -327,7 +332,7 @@ func (c *compaction) victims() []*usage {
 	var victims, small []*usage
 	for _, u := range c.usage {
 		switch {
-		case len(u.live) == 0 || !c.s.owns(u.e.id): // the node that wrote an extent rewrites it
+		case len(u.live) == 0 || !c.rewrites(u.e.id):
 		case u.e.remote.Load():
 			// Its live content has to be fetched first.
 			if float64(u.used()) < min(c.o.MinLive, 0.5)*remoteShare*float64(u.size) {
@@ -344,6 +349,12 @@ func (c *compaction) victims() []*usage {
 	}
 	slices.SortFunc(victims, func(a, b *usage) int { return cmp.Compare(a.sum, b.sum) })
 	return victims
+}
+
+// rewrites reports whether this node rewrites an extent: the node that wrote it does, as all would copy the same
+// content, or another one in place of a node that is gone.
+func (c *compaction) rewrites(id uint64) bool {
+	return c.s.owns(id) || c.o.Adopt != nil && c.o.Adopt(OwnerOf(id))
 }
 
 const (

@@ -555,5 +555,15 @@ func (s *Store) Release(id uint64) (changed bool) {
 	defer e.mu.Unlock()
 	changed = !e.released
 	e.released = true
+	if changed {
+		s.releases.Add(1)
+	}
 	return changed
 }
+
+// Reconsider notes that another node has deleted its copy of an extent whose owner is gone: nothing refers to it.
+func (s *Store) Reconsider() { s.releases.Add(1) }
+
+// Releases returns the number of calls of Release and Reconsider that told something new. It has risen when Compact may
+// find something to delete.
+func (s *Store) Releases() int64 { return s.releases.Load() }

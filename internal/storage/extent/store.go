@@ -40,6 +40,7 @@ type Store struct {
 	mirror   atomic.Pointer[mirrored] // nil for a single machine
 	creating sync.Mutex               // held while a copy is created
 	healed   atomic.Int64             // records that were damaged on this node, and were replaced
+	releases atomic.Int64             // see Releases
 
 	loggedMu sync.Mutex
 	// up to where extents have content that is in the owner's log and maybe not synced; guarded by loggedMu

@@ -29,17 +29,25 @@ const (
 type schedule struct {
 	last, next time.Time
 	size       int64 // of the extents in bytes, at the last compaction
+	releases   int64 // of copies of other nodes' extents, by then
+	worker     bool  // this node was the worker of the cluster
 }
 
-// CompactDue compacts extents if it is worth it now. full says that writes are refused because the disk is full. One
+// CompactDue compacts extents if it is worth it now. full says that writes are refused because the disk is full, and
+// worker that this node is the worker of the cluster: it also rewrites the extents of nodes that are gone. One
 // goroutine calls it, now and then.
-func (s *Maintenance) CompactDue(ctx context.Context, now time.Time, full bool) error {
+func (s *Maintenance) CompactDue(ctx context.Context, now time.Time, full, worker bool) error {
 	t := &s.compaction
 	if t.last.IsZero() {
 		*t = schedule{last: now, next: now.Add(compactEvery), size: s.node.Extents.Size()}
 	}
+	if worker && !t.worker && s.node.Replicated() {
+		s.node.Freed.Add(1) // the worker before may have left extents of nodes that are gone
+	}
+	t.worker = worker
 	ahead := (s.node.Freed.Load() >= compactFreed || full && s.node.Freed.Load() > 0) && now.Sub(t.last) >= compactSoon
-	due := now.After(t.next) && (s.node.Freed.Load() > 0 || s.node.Extents.Size() != t.size)
+	due := now.After(t.next) && (s.node.Freed.Load() > 0 || s.node.Extents.Size() != t.size ||
+		s.node.Extents.Releases() != t.releases)
 	if !ahead && !due {
 		return nil
 	}
@@ -47,8 +55,15 @@ func (s *Maintenance) CompactDue(ctx context.Context, now time.Time, full bool) 
 	t.next = now.Add(compactEvery)
 	// Before the work: what is freed while it runs counts for the next time.
 	s.node.Freed.Store(0)
-	done, err := s.Compact(ctx, extent.CompactOptions{})
-	if done.Rewritten > 0 || done.LiveBytes < done.LookedAtSize/2 {
+	t.releases = s.node.Extents.Releases()
+	var o extent.CompactOptions
+	if worker {
+		// Each host has these extents, and one is enough to rewrite them. Two that take themselves for the worker do no
+		// harm: of two moves of a reference, the second one finds it changed.
+		o.Adopt = s.node.Gone
+	}
+	done, err := s.Compact(ctx, o)
+	if done.Rewritten > 0 || done.Waiting > 0 || done.LiveBytes < done.LookedAtSize/2 {
 		s.node.Freed.Add(1)
 		t.next = now.Add(compactAgain)
 	}

@@ -32,9 +32,9 @@ func TestCompactDue(t *testing.T) {
 		node := check.Must(replica.Open(replica.Config{Path: filepath.Join(dir, "blobs.db"),
 			Extents: filepath.Join(dir, "extents"), Store: store.Options{Ephemeral: true}}))(t)
 		s, now := New(node, nil), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		check.OK(t, s.CompactDue(t.Context(), now, tc.full))
+		check.OK(t, s.CompactDue(t.Context(), now, tc.full, true))
 		node.Freed.Add(tc.freed)
-		check.OK(t, s.CompactDue(t.Context(), now.Add(tc.after), tc.full))
+		check.OK(t, s.CompactDue(t.Context(), now.Add(tc.after), tc.full, true))
 		check.OK(t, node.Close())
 		if got := s.compactions.Load(); got != tc.want {
 			t.Errorf("%s: %d compactions, want %d", tc.name, got, tc.want)

@@ -641,9 +641,9 @@ func TestCompactFolder(t *testing.T) {
 		return nil
 	}))
 	s := New(node, nil)
-	check.OK(t, s.CompactDue(t.Context(), now, false))
+	check.OK(t, s.CompactDue(t.Context(), now, false, true))
 	node.Freed.Add(1)
-	if err := s.CompactDue(t.Context(), now.Add(compactSoon), true); err == nil {
+	if err := s.CompactDue(t.Context(), now.Add(compactSoon), true, true); err == nil {
 		t.Error("a compaction that failed is not reported")
 	}
 	check.OK(t, node.Close())

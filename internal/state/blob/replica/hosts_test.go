@@ -29,6 +29,7 @@ type hosting struct {
 	nodes map[string]*Node
 	// replaced is a node that was removed, and has joined with a new folder; "" for none.
 	replaced string
+	grace    time.Duration // of the nodes that are opened from now on
 }
 
 var hostNames = []string{"a", "b", "c"}
@@ -70,7 +71,7 @@ func (h *hosting) try(name string, every time.Duration) error {
 		replog.Config{Conn: h.c.Conn(h.t, 0), Name: "blobs", Timeout: time.Minute, Log: quiet}))(h.t)
 	scopes := check.Must(encryption.OpenScopes("", func(string) []string { return nil }))(h.t)
 	n, err := Open(Config{Path: filepath.Join(h.dirs[name], "blobs.db"), Extents: filepath.Join(h.dirs[name], "extents"),
-		Scopes: scopes, Cluster: &Cluster{Log: log, Node: h.folder(name), Members: h.folders, Spread: true,
+		Grace: h.grace, Scopes: scopes, Cluster: &Cluster{Log: log, Node: h.folder(name), Members: h.folders, Spread: true,
 			Mirror: mirror.Config{Connect: func() (*nats.Conn, error) { return nats.Connect(h.c.URL()) }, Node: name,
 				Nodes: hostNames, CatchUpEvery: every, Timeout: 10 * time.Second, Log: quiet}}})
 	if err == nil {
@@ -278,6 +279,29 @@ func TestHolesOfARemovedNode(t *testing.T) {
 			t.Errorf("%s lacks what comes after the hole", name)
 		}
 	}
+}
+
+// What the other nodes delete while a new one copies does not hold it up.
+func TestContentIsDeletedWhileANodeJoins(t *testing.T) {
+	t.Parallel()
+	h := newHosting(t)
+	w, list := h.hold("a")
+	w.Close()
+	h.close("a")
+	h.grace = -1
+	h.open("a") // which finishes the extent
+	check.OK(t, h.nodes["b"].Join(1, hostNames, "c", "d"))
+	h.open("d") // which copies nothing by itself
+	lacking := check.Must(h.nodes["d"].Missing())(t)
+	if lacking() == 0 {
+		t.Fatal("the new node lacks nothing")
+	}
+	done := check.Must(h.nodes["a"].Extents.Compact(t.Context(), extent.Owner{Refs: h.nodes["a"].References},
+		extent.CompactOptions{}))(t)
+	if done.Deleted == 0 || h.has("a", list) {
+		t.Fatalf("the content is not deleted: %+v", done)
+	}
+	check.Eventually(t, func() bool { return lacking() == 0 }, "the new node waits for nothing")
 }
 
 // A move that was cancelled cannot join any more, and calls of an earlier or another one change nothing.

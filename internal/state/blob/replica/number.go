@@ -97,6 +97,11 @@ func (s *Node) numberNode() (number uint64, err error) {
 	return number, err
 }
 
+// Gone reports whether the data folder with a number no longer belongs to the cluster, or no longer has the shard: what
+// it has written belongs to no node, and it writes nothing more that a record could refer to. On a single server none
+// is gone.
+func (s *Node) Gone(number uint64) bool { return s.replicated && s.nodeGone(number) }
+
 // nodeGone reports whether the data folder with a number no longer belongs to the cluster, or no longer has the shard.
 func (s *Node) nodeGone(number uint64) bool {
 	if s.nodes.isRetired(number) {
