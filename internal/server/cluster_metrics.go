@@ -35,6 +35,11 @@ var (
 		"Requests of clients of this node for which another node is the home of the log. Result passed: it has answered. "+
 			"Kept: they were served here. Unknown: it was lost, and it is not known what the request has changed.",
 		[]string{"log", "result"}, nil)
+	shardRequests = prometheus.NewDesc("lazuli_shard_forwarded_requests_total",
+		"Requests at this node for shards that it does not have; service Shard are those of the nodes themselves. Result "+
+			"passed: a node with the shard has answered. Refused: none has taken them, and they were answered 503. Unknown: "+
+			"the node was lost, and it is not known what the request has changed.",
+		[]string{"service", "result"}, nil)
 	clusterClock = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds",
 		"How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
 )
@@ -42,6 +47,11 @@ var (
 // oneOrShards describes a metric of a node with one shard, and the same with a label for each of several.
 func oneOrShards(name, help string) (one, shards *prometheus.Desc) {
 	return prometheus.NewDesc(name, help, nil, nil), prometheus.NewDesc(name, help, []string{"shard"}, nil)
+}
+
+func newShardSeconds() *prometheus.HistogramVec {
+	return newPassSeconds("lazuli_shard_forwarded_duration_seconds",
+		"a request at this node for a shard that it does not have")
 }
 
 // Describe implements prometheus.Collector.
@@ -53,6 +63,10 @@ func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges,
 		clusterClock, missing, healed, forwardedRequests} {
 		out <- d
+	}
+	if m.shards > 1 {
+		out <- shardRequests
+		newShardSeconds().Describe(out)
 	}
 }
 
@@ -86,6 +100,9 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 				out <- prometheus.MustNewConstMetric(forwardedRequests, prometheus.CounterValue, float64(value), log, result)
 			}
 		}
+	}
+	if open != nil && open.elsewhere != nil {
+		open.elsewhere.collect(out, shardRequests)
 	}
 	for peer, offset := range v.Clocks {
 		gauge(clusterClock, offset.Seconds(), peer)

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -15,11 +19,42 @@ import (
 
 // In a cluster with a table of hosts (internal/storage/shardmap/hosts.go) a node has a part of the shards. It opens
 // nothing of the others, and passes requests for their accounts to a node that has them, as a front-end does: both by
-// passOn. See docs/design/shards.md.
+// passing. See docs/design/shards.md.
+
+// passing passes requests to nodes that have their shards, and measures how long that takes.
+type passing struct {
+	forward *forward.Front
+	seconds *prometheus.HistogramVec
+}
+
+// newPassSeconds makes the histogram of a passing.
+func newPassSeconds(name, of string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name,
+		Help: "Time from " + of + " to the end of its answer, bodies included, without the waits for changes that clients " +
+			"ask for.",
+		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}, []string{"service"})
+}
+
+// collect exports what became of the requests, by service: the shards are those of other nodes.
+func (p *passing) collect(out chan<- prometheus.Metric, requests *prometheus.Desc) {
+	sums := map[string]forward.FrontStats{}
+	for name, n := range p.forward.Stats() {
+		service, _, _ := strings.Cut(name, "-")
+		sum := sums[service]
+		sum.Passed, sum.Refused, sum.Unknown = sum.Passed+n.Passed, sum.Refused+n.Refused, sum.Unknown+n.Unknown
+		sums[service] = sum
+	}
+	for service, n := range sums {
+		for result, value := range map[string]uint64{"passed": n.Passed, "refused": n.Refused, "unknown": n.Unknown} {
+			out <- prometheus.MustNewConstMetric(requests, prometheus.CounterValue, float64(value), service, result)
+		}
+	}
+	p.seconds.Collect(out)
+}
 
 // elsewhere passes the requests for shards that this node does not have to nodes that have them.
 type elsewhere struct {
-	forward *forward.Front
+	passing
 	// limit bounds the requests under way. The nodes that serve them count them as well.
 	limit *httpserver.Limiter
 	ended func() <-chan struct{} // is closed when waits for changes end
@@ -34,7 +69,7 @@ func (e *elsewhere) handler(svc wire.Service, of datadir.Shard) http.Handler {
 			return
 		}
 		defer e.limit.Leave()
-		wait := func() { passOn(e.forward, w, r, svc, of, e.ended()) }
+		wait := func() { e.pass(w, r, svc, of, e.ended()) }
 		if r.Header.Get(longpoll.WaitHeader) != "" {
 			e.limit.Outside(wait)
 			return
@@ -43,9 +78,9 @@ func (e *elsewhere) handler(svc wire.Service, of datadir.Shard) http.Handler {
 	})
 }
 
-// passOn passes a request for a shard to a node that has it, and answers it if no node has taken it. stopped ends waits
+// pass passes a request for a shard to a node that has it, and answers it if no node has taken it. stopped ends waits
 // for changes.
-func passOn(f *forward.Front, w http.ResponseWriter, r *http.Request, svc wire.Service, of datadir.Shard,
+func (p *passing) pass(w http.ResponseWriter, r *http.Request, svc wire.Service, of datadir.Shard,
 	stopped <-chan struct{}) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 	// Messages that are read become invisible. A wait ends soonest where the change arrives first.
@@ -55,7 +90,12 @@ func passOn(f *forward.Front, w http.ResponseWriter, r *http.Request, svc wire.S
 	if waits {
 		released = stopped
 	}
-	err := f.Serve(w, r, serviceOf(svc.String(), of), of.Log(logOf[svc]), changes, reads && svc != wire.Queue, released)
+	begun := time.Now()
+	err := p.forward.Serve(w, r, serviceOf(svc.String(), of), of.Log(logOf[svc]), changes,
+		reads && svc != wire.Queue, released)
+	if !waits { // a wait says how seldom something changes
+		p.seconds.WithLabelValues(svc.String()).Observe(time.Since(begun).Seconds())
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, forward.ErrNoNode):

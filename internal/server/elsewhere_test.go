@@ -15,6 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
@@ -88,6 +89,7 @@ func TestShardOnThreeOfFiveNodes(t *testing.T) {
 	t.Run("places", c.testPlaces)
 	t.Run("content", c.testSpreadContent)
 	t.Run("a request of the server", c.testSystem)
+	t.Run("metrics", c.testSpreadMetrics)
 	t.Run("a copy to another node", c.testSpreadCopy)
 	t.Run("status", c.testSpreadStatus)
 	t.Run("a front-end", c.testSpreadFront)
@@ -195,6 +197,37 @@ func (c *spreadNodes) testSystem(t *testing.T) {
 		if served := resp.StatusCode == http.StatusOK && string(body) == "first"+name; served != (url == inside) {
 			t.Errorf("%s: %s, %s", url, resp.Status, body)
 		}
+	}
+}
+
+// testSpreadMetrics reads through a node that does not have the account, which counts that as passed on.
+func (c *spreadNodes) testSpreadMetrics(t *testing.T) {
+	name := c.names[0]
+	at := c.without(wire.Blob, name)
+	passed := func() (requests, measured float64) {
+		metrics := prometheus.NewRegistry()
+		metrics.MustRegister(clusterMetrics{c.nodes[at], spreadShards})
+		for _, family := range check.Must(metrics.Gather())(t) {
+			for _, m := range family.GetMetric() {
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
+				}
+				switch {
+				case labels["service"] != wire.Blob.String():
+				case family.GetName() == "lazuli_shard_forwarded_requests_total" && labels["result"] == "passed":
+					requests += m.GetCounter().GetValue()
+				case family.GetName() == "lazuli_shard_forwarded_duration_seconds":
+					measured += float64(m.GetHistogram().GetSampleCount())
+				}
+			}
+		}
+		return requests, measured
+	}
+	requests, measured := passed()
+	check.Must(c.of(at, name).blobs.DownloadStream(t.Context(), "first"+name, "blob", nil))(t)
+	if nowRequests, nowMeasured := passed(); nowRequests <= requests || nowMeasured <= measured {
+		t.Errorf("%v requests, of which %v are measured, after %v and %v", nowRequests, nowMeasured, requests, measured)
 	}
 }
 

@@ -34,8 +34,8 @@ type Front struct {
 	listeners listeners
 	limit     *httpserver.Limiter
 	node      *cluster.Front
-	forward   *forward.Front // nil until the front-end knows its cluster; guarded by opened
-	placed    *shardmap.Map  // nil with one shard; guarded by opened
+	passing                 // its forward is nil until the front-end knows its cluster; guarded by opened
+	placed    *shardmap.Map // nil with one shard; guarded by opened
 
 	opened  chan struct{} // closed when forward is set
 	stopped chan struct{} // closed when Stop begins
@@ -58,7 +58,7 @@ func StartFront(ctx context.Context, c Config) (_ *Front, err error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s := &Front{config: c, limit: httpserver.NewLimiter(c.MaxRequests), opened: make(chan struct{}),
-		stopped: make(chan struct{})}
+		stopped: make(chan struct{}), passing: passing{seconds: newFrontSeconds()}}
 	defer func() {
 		if err != nil {
 			_ = s.Stop(context.Background())
@@ -116,7 +116,7 @@ func (s *Front) handler(svc wire.Service) http.Handler {
 				"The server waits for the nodes of its cluster. Please retry your request."))
 			return
 		}
-		wait := func() { passOn(s.forward, w, r, svc, s.shardOf(r, svc), s.stopped) }
+		wait := func() { s.pass(w, r, svc, s.shardOf(r, svc), s.stopped) }
 		if r.Header.Get(longpoll.WaitHeader) != "" {
 			s.limit.Outside(wait)
 			return
@@ -325,26 +325,19 @@ var (
 		"Nodes with data to which this front-end passes requests.", nil, nil)
 )
 
+func newFrontSeconds() *prometheus.HistogramVec {
+	return newPassSeconds("lazuli_front_request_duration_seconds", "a request at this front-end")
+}
+
 // Describe implements prometheus.Collector.
 func (m frontMetrics) Describe(out chan<- *prometheus.Desc) {
 	out <- frontRequests
 	out <- frontServing
+	newFrontSeconds().Describe(out)
 }
 
 // Collect implements prometheus.Collector.
 func (m frontMetrics) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(frontServing, prometheus.GaugeValue, float64(len(m.front.forward.Serving())))
-	// By service: the shards are those of the nodes.
-	sums := map[string]forward.FrontStats{}
-	for name, n := range m.front.forward.Stats() {
-		service, _, _ := strings.Cut(name, "-")
-		sum := sums[service]
-		sum.Passed, sum.Refused, sum.Unknown = sum.Passed+n.Passed, sum.Refused+n.Refused, sum.Unknown+n.Unknown
-		sums[service] = sum
-	}
-	for service, n := range sums {
-		for result, value := range map[string]uint64{"passed": n.Passed, "refused": n.Refused, "unknown": n.Unknown} {
-			out <- prometheus.MustNewConstMetric(frontRequests, prometheus.CounterValue, float64(value), service, result)
-		}
-	}
+	m.front.collect(out, frontRequests)
 }

@@ -189,10 +189,10 @@ func (s *Server) openElsewhere(o *services, nats *natsserver.Server, node *clust
 		return nil
 	}
 	e := &elsewhere{limit: httpserver.NewLimiter(s.config.MaxRequests), ended: o.board.Ended,
-		forward: forward.NewFront(forward.FrontConfig{
+		passing: passing{seconds: newShardSeconds(), forward: forward.NewFront(forward.FrontConfig{
 			Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli elsewhere") }, Nodes: node.Others(),
 			Services: slices.Concat(serviceNames(s.dir.Shards()), callServices(s.dir.Shards())), System: wire.IsSystem,
-			Log: s.config.Log})}
+			Log: s.config.Log})}}
 	if err := e.forward.Open(); err != nil {
 		return err
 	}
