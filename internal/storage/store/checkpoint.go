@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// memtableWait is the multiple of DB.memtableSize at which writers wait.
+	// memtableWait is the multiple of DB.memtableSize at which writers wait. One more is for accounts that have written
+	// little of it: see group.passLead.
 	memtableWait = 3
 
 	// chunkPages is the approximate number of pages from which a transaction of bbolt ends: of those that its keys belong
@@ -36,8 +37,8 @@ const (
 )
 
 // makeRoom is called by the leader before a group. It freezes a full memtable, and waits if the previous one is not yet
-// written. It returns an error if that one cannot be written.
-func (db *DB) makeRoom() error {
+// written and the active one has wait times its size. It returns an error if the previous one cannot be written.
+func (db *DB) makeRoom(wait int) error {
 	for {
 		l := db.layers.Load()
 		switch {
@@ -48,7 +49,7 @@ func (db *DB) makeRoom() error {
 		case l.frozen == nil:
 			return db.freeze()
 		// The active memtable may grow beyond its size while the frozen one is written, so that writers seldom wait.
-		case l.active.bytes < db.memtableSize*memtableWait && l.active.attached < db.attachedSize*memtableWait:
+		case !db.full(l, wait):
 			db.startCheckpoint() // again, if the last one failed
 			return nil
 		}
@@ -60,11 +61,16 @@ func (db *DB) makeRoom() error {
 	}
 }
 
+// full reports whether the active memtable has n times its size.
+func (db *DB) full(l *layers, n int) bool {
+	return l.active.bytes >= n*db.memtableSize || l.active.attached >= n*db.attachedSize
+}
+
 // checkRoom is makeRoom for a private log, before a record is appended: what was appended must be applied.
 func (db *DB) checkRoom() (err error) {
 	db.replica.log.At(func(replog.Position) {
 		if l := db.layers.Load(); l.frozen != nil && l.active.bytes >= db.memtableSize*memtableWait {
-			err = db.makeRoom()
+			err = db.makeRoom(memtableWait)
 		}
 	})
 	return err
@@ -119,6 +125,9 @@ func (db *DB) freeze() error {
 	active.publish(l.active.newest)
 	active.position = l.active.position
 	db.layers.Store(&layers{active: active, frozen: l.active})
+	db.mu.Lock()
+	db.written.reset()
+	db.mu.Unlock()
 	db.startCheckpoint()
 	return nil
 }
@@ -134,9 +143,12 @@ func (db *DB) startCheckpoint() {
 	go func() {
 		err := db.checkpoint()
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		c.running, c.err = false, err
 		c.ended.Broadcast()
+		c.mu.Unlock()
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		db.endStall()
 	}()
 }
 

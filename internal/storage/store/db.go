@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -67,8 +68,11 @@ type DB struct {
 
 	mixed atomic.Bool // calls of several accounts wait: see UpdateFor
 
-	mu        sync.Mutex // guards the next fields up to closed
-	account   string     // of the leader of the last group
+	mu        sync.Mutex    // guards the next fields up to closed
+	account   string        // of the leader of the last group
+	several   time.Time     // when calls of several accounts waited last
+	written   shares        // of the active memtable, without a replicated log
+	stalled   chan struct{} // closed to end the wait of the leader in passLead; nil if it does not wait
 	gathering gather.Gatherer
 	idle      sync.Cond // signalled when leading becomes false, and when no group is in flight any more
 	queue     []*call
@@ -121,6 +125,7 @@ type call struct {
 	fn      func(*Tx) error
 	account string // see UpdateFor
 	round   int    // see inTurns
+	bytes   int    // of its writes and attachments
 	err     error
 	panic   *Panic
 	promote bool          // set before wake: lead the next group

@@ -23,6 +23,7 @@ type group struct {
 	writes WriteSet
 	own    WriteSet // of the closure that runs
 	began  bool
+	light  bool      // its calls may exceed the limit of the memtable, see passLead
 	taken  time.Time // when calls was taken from the queue
 	failed bool
 	ended  bool
@@ -41,7 +42,9 @@ func (g *group) apply(c *call) {
 		c.err = tx.err
 	}
 	tx.reader, tx.file, tx.writes = nil, nil, nil
+	c.bytes = g.own.size()
 	if c.err != nil || c.panic != nil {
+		c.bytes = 0
 		g.tx.closeFile() // a read may have been interrupted
 		return
 	}

@@ -159,7 +159,7 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 	// A record cannot be skipped or refused: all nodes apply the same ones. So an error that may pass is waited out
 	// here, while the log holds its lock and applies nothing else.
 	for {
-		err := db.makeRoom()
+		err := db.makeRoom(memtableWait)
 		if err == nil {
 			if payload, err = splitAttached(whole, restore); err == nil {
 				break

@@ -91,6 +91,10 @@ func (g *group) run() {
 		g.gather()
 		g.awaitTurn()
 		g.awaitFlights(false)
+		if g.passLead() {
+			g.ended = true
+			return
+		}
 		g.take()
 		g.taken = time.Now()
 		g.writes, g.own = g.db.spareSets[0], g.db.spareSets[1]
@@ -163,7 +167,7 @@ func (g *group) take() {
 		g.db.queue = slices.Insert(slices.Delete(slices.Clone(g.db.queue), i, i+1), 0, g.leader)
 	}
 	g.db.takeTurns()
-	n := min(len(g.db.queue), maxGroup)
+	n := min(g.admit(), maxGroup)
 	g.calls = g.db.queue[:n:n]
 	g.db.queue = g.db.queue[n:]
 	g.db.mu.Unlock()
@@ -180,7 +184,7 @@ func (g *group) begin() {
 	}
 	// In a replicated store, applyRecord makes room, under the lock of the log: records of other nodes need it as well.
 	// Only a private log needs a check here: once a record is in the log, it can no longer be refused for lack of room.
-	room := g.db.makeRoom
+	room := g.makeRoom
 	if r := g.db.replica; r != nil { // the log adds layers
 		if room = nil; r.private {
 			room = g.db.checkRoom
@@ -237,6 +241,7 @@ func (g *group) commit() (ended bool) {
 	}
 	// Only now, since a transaction must not see what a crash could still take back.
 	g.db.applyGroup(payload, number)
+	g.countWritten()
 	if a := g.db.archive; a != nil {
 		a.Group(Group{Prev: number - 1, Number: number, At: at, Payload: payload})
 	}

@@ -87,6 +87,15 @@ func (s *WriteSet) reset() {
 	s.notes = s.notes[:0]
 }
 
+// size returns the approximate size of the writes and attachments in bytes.
+func (s *WriteSet) size() int {
+	n := s.bytes
+	for i := range s.attached {
+		n += len(s.attached[i].Value)
+	}
+	return n
+}
+
 func (s *WriteSet) get(b Bucket, key []byte) *Write {
 	for _, x := range s.buckets {
 		if x.bucket == b {
