@@ -100,7 +100,7 @@ func readOwner(ctx context.Context, p backup.Place, epoch uint64) (o Owner, err 
 
 // confirm returns an ErrEmptied unless the place has the record of an epoch, which is never removed: what is absent in
 // an empty folder may be in the place all the same.
-func (a *Archive) confirm(ctx context.Context, epoch uint64) error {
+func (a *Shard) confirm(ctx context.Context, epoch uint64) error {
 	_, err := readOwner(ctx, a.o.Place, epoch)
 	if errors.Is(err, backup.ErrAbsent) {
 		return fmt.Errorf("%w (%s, epoch %d). If its content was removed on purpose, stop the server and remove the folder "+
@@ -165,7 +165,7 @@ func displayName(dir string) string {
 }
 
 // title returns the name of the server, for people.
-func (a *Archive) title() string {
+func (a *Shard) title() string {
 	if a.shared.on {
 		return a.server
 	}
@@ -173,7 +173,7 @@ func (a *Archive) title() string {
 }
 
 // lease returns the lease that the options ask for.
-func (a *Archive) lease() time.Duration {
+func (a *Shard) lease() time.Duration {
 	if a.o.Fence {
 		return Lease
 	}
@@ -181,7 +181,7 @@ func (a *Archive) lease() time.Duration {
 }
 
 // FenceName identifies the place of an archive with a fence; "" without one. It does not tell the place.
-func (a *Archive) FenceName() string {
+func (a *Shard) FenceName() string {
 	if !a.o.Fence {
 		return ""
 	}
@@ -191,7 +191,7 @@ func (a *Archive) FenceName() string {
 
 // leases reports whether this server can have the place with an owner's lease without another epoch. Of a cluster one
 // node alone cannot say that all of them have a fence: see raise.
-func (a *Archive) leases(lease time.Duration) bool {
+func (a *Shard) leases(lease time.Duration) bool {
 	return lease == a.lease() || a.shared.on && (lease == 0 || a.o.Fence)
 }
 
@@ -203,7 +203,7 @@ var errLeased = errors.New("the archive of this cluster has a fence, and this no
 // [Node.Current]: the nodes of the majority that has answered are connected to this one, so they have the same fence,
 // and refuse nodes without it. Those can have no majority from then on, since the majority of the nodes finds the
 // lease in the place, and does not start without a fence. The caller holds cutting.
-func (a *Archive) raise(ctx context.Context) error {
+func (a *Shard) raise(ctx context.Context) error {
 	if !a.o.Fence || a.state.Lease > 0 {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (a *Archive) raise(ctx context.Context) error {
 }
 
 // warnFence says once why a standby cannot take over.
-func (a *Archive) warnFence(err error) {
+func (a *Shard) warnFence(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.shared.warned {
@@ -240,7 +240,7 @@ func (a *Archive) warnFence(err error) {
 
 // claim takes the place for this server, or finds that this server owns it already. The caller holds cutting, or is
 // alone. Errors: ErrOwned, ErrEmptied, backup.ErrNotPlace, those of the place.
-func (a *Archive) claim(ctx context.Context) error {
+func (a *Shard) claim(ctx context.Context) error {
 	if a.state.Epoch > 0 { // before anything is created
 		if err := a.confirm(ctx, a.state.Epoch); err != nil {
 			return err
@@ -308,7 +308,7 @@ func (a *Archive) claim(ctx context.Context) error {
 }
 
 // lose notes that the place belongs to another server, as an error says, and returns that.
-func (a *Archive) lose(err error) error {
+func (a *Shard) lose(err error) error {
 	if a.lost.CompareAndSwap(nil, &err) {
 		a.o.Log.Error("the archive belongs to another server: this one writes nothing to it any more", "err", err)
 	}
@@ -317,7 +317,7 @@ func (a *Archive) lose(err error) error {
 
 // look asks the place whether it still belongs to this server. Errors: ErrOwned, ErrEmptied,
 // those of the place.
-func (a *Archive) look(ctx context.Context) error {
+func (a *Shard) look(ctx context.Context) error {
 	if err := a.lost.Load(); err != nil {
 		return *err
 	}
@@ -345,7 +345,7 @@ func (a *Archive) look(ctx context.Context) error {
 }
 
 // own makes sure that the place belongs to this server. The caller holds cutting.
-func (a *Archive) own(ctx context.Context) error {
+func (a *Shard) own(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
 	if a.epoch.Load() == 0 { // the place did not answer at the start
@@ -362,7 +362,7 @@ func (a *Archive) own(ctx context.Context) error {
 }
 
 // keepLooking renews the lease until ctx ends.
-func (a *Archive) keepLooking(ctx context.Context) {
+func (a *Shard) keepLooking(ctx context.Context) {
 	tick := time.NewTicker(looks)
 	defer tick.Stop()
 	for {
@@ -382,7 +382,7 @@ func (a *Archive) keepLooking(ctx context.Context) {
 
 // Allow implements [store.Archive]: without Options.Fence writes are always allowed. With it they end once another
 // server may have the place, and before more than maxBehind of them would be lost with this machine.
-func (a *Archive) Allow() error {
+func (a *Shard) Allow() error {
 	if !a.o.Fence {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 const retryBase = time.Minute
 
 // Run sends segments, and makes bases from what open returns, until ctx ends. It begins after Attach.
-func (a *Archive) Run(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
+func (a *Shard) Run(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -40,7 +40,7 @@ func (a *Archive) Run(ctx context.Context, open func(context.Context, backup.Hel
 }
 
 // Send sends what there is now, and reports an error to the log and the metrics.
-func (a *Archive) Send(ctx context.Context) {
+func (a *Shard) Send(ctx context.Context) {
 	a.cutting.Lock()
 	defer a.cutting.Unlock()
 	if a.content == nil { // the services are closed
@@ -60,7 +60,7 @@ func (a *Archive) Send(ctx context.Context) {
 }
 
 // Detach sends what there is, if the place answers, and ends the use of the content. No request is served any more.
-func (a *Archive) Detach(ctx context.Context) {
+func (a *Shard) Detach(ctx context.Context) {
 	a.cutting.Lock()
 	defer a.cutting.Unlock()
 	if a.content == nil {
@@ -85,14 +85,14 @@ func (a *Archive) Detach(ctx context.Context) {
 // detachTimeout bounds the wait for the place at a stop. What was not sent then is sent after the next start.
 const detachTimeout = 5 * time.Second
 
-func (a *Archive) silent() bool {
+func (a *Shard) silent() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.failed != ""
 }
 
 // report notes the result of a cut. An error is logged when it begins, not each time.
-func (a *Archive) report(err error) {
+func (a *Shard) report(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err == nil {
@@ -111,7 +111,7 @@ func (a *Archive) report(err error) {
 }
 
 // makeBases makes the first base of each timeline, and others at an interval.
-func (a *Archive) makeBases(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
+func (a *Shard) makeBases(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
 	for ctx.Err() == nil {
 		wait := a.nextBase()
 		if wait <= 0 {
@@ -133,7 +133,7 @@ func (a *Archive) makeBases(ctx context.Context, open func(context.Context, back
 }
 
 // nextBase returns how long it is until the next base is due.
-func (a *Archive) nextBase() time.Duration {
+func (a *Shard) nextBase() time.Duration {
 	s := a.position.Load()
 	switch {
 	case a.shared.on && a.nextShared() == nil: // another node makes the bases
@@ -145,7 +145,7 @@ func (a *Archive) nextBase() time.Duration {
 }
 
 // makeBase makes a base, and removes what is older than the time that must stay reachable.
-func (a *Archive) makeBase(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) error {
+func (a *Shard) makeBase(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) error {
 	began := time.Now()
 	a.cutting.Lock()
 	err := a.own(ctx)
@@ -188,7 +188,7 @@ func (a *Archive) makeBase(ctx context.Context, open func(context.Context, backu
 }
 
 // openBase returns open for a base. What is to be sent again is noted, durably, before the list of the base can exist.
-func (a *Archive) openBase(open func(context.Context, backup.Held) (backup.Source, error)) func(context.Context,
+func (a *Shard) openBase(open func(context.Context, backup.Held) (backup.Source, error)) func(context.Context,
 	backup.Held) (backup.Source, error) {
 	if a.shared.on { // content is sent by references
 		return open
@@ -215,7 +215,7 @@ func (a *Archive) openBase(open func(context.Context, backup.Held) (backup.Sourc
 }
 
 // tidy removes the segments that no base needs.
-func (a *Archive) tidy(ctx context.Context) error {
+func (a *Shard) tidy(ctx context.Context) error {
 	bases, err := readBases(ctx, a.o.Place)
 	if err != nil {
 		return err

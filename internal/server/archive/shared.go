@@ -37,7 +37,7 @@ var errLacks = errors.New("this node lacks changes that the archive does not hav
 
 // cutShared does what is this node's part: it sends what there is if this node is the one that does, and drops what the
 // place has. The caller holds cutting.
-func (a *Archive) cutShared(ctx context.Context) error {
+func (a *Shard) cutShared(ctx context.Context) error {
 	if err := a.own(ctx); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *Archive) cutShared(ctx context.Context) error {
 }
 
 // forget drops the spool of this node, which is not complete.
-func (a *Archive) forget() error {
+func (a *Shard) forget() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.o.Log.Error("what waited for the archive on this node was dropped", "reason", a.broken)
@@ -82,7 +82,7 @@ func (a *Archive) forget() error {
 }
 
 // mine reports whether this node is to send: it leads, or no node has sent for some intervals.
-func (a *Archive) mine(intervals int) bool {
+func (a *Shard) mine(intervals int) bool {
 	if a.shared.node.Leads() {
 		return true
 	}
@@ -94,7 +94,7 @@ func (a *Archive) mine(intervals int) bool {
 }
 
 // locate learns from the place where the archive ends, whichever node has sent that.
-func (a *Archive) locate(ctx context.Context) error {
+func (a *Shard) locate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
 	current, err := a.announced(ctx)
@@ -136,7 +136,7 @@ func (a *Archive) locate(ctx context.Context) error {
 }
 
 // announced returns the timeline to which the owner of the place writes; "" if it has not said so.
-func (a *Archive) announced(ctx context.Context) (name string, err error) {
+func (a *Shard) announced(ctx context.Context) (name string, err error) {
 	text, err := a.o.Place.Get(ctx, timelineName(a.state.Epoch))
 	if errors.Is(err, backup.ErrAbsent) {
 		return "", nil
@@ -148,7 +148,7 @@ func (a *Archive) announced(ctx context.Context) (name string, err error) {
 }
 
 // renew makes the next base begin another timeline.
-func (a *Archive) renew(reason string) error {
+func (a *Shard) renew(reason string) error {
 	if a.state.Timeline != "" {
 		a.m.gaps.Inc()
 		a.o.Log.Error("the archive has a gap: it cannot restore to moments before its next base", "reason", reason)
@@ -160,14 +160,14 @@ func (a *Archive) renew(reason string) error {
 }
 
 // noteShipped makes the end of the archive visible to retainShared.
-func (a *Archive) noteShipped() {
+func (a *Shard) noteShipped() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shared.shipped = a.state.Groups["blobs"]
 }
 
 // renewed sets the timeline that is to begin.
-func (a *Archive) renewed(next string) {
+func (a *Shard) renewed(next string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shared.next = next
@@ -175,7 +175,7 @@ func (a *Archive) renewed(next string) {
 
 // begun makes a base the beginning of the timeline that it names, unless another node has begun one meanwhile. The
 // caller holds cutting.
-func (a *Archive) begun(ctx context.Context, m *backup.Manifest) error {
+func (a *Shard) begun(ctx context.Context, m *backup.Manifest) error {
 	current, err := a.announced(ctx)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func contentOf(m *backup.Manifest) map[extent.Window][]extent.Range {
 
 // takeOver makes this node the one that sends: it learns what content the newest base has that can stand for that of
 // groups after the end of the archive.
-func (a *Archive) takeOver(ctx context.Context) error {
+func (a *Shard) takeOver(ctx context.Context) error {
 	if a.shared.sends {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (a *Archive) takeOver(ctx context.Context) error {
 }
 
 // adoptAll notes the segments that other nodes have sent after the known end.
-func (a *Archive) adoptAll(ctx context.Context) error {
+func (a *Shard) adoptAll(ctx context.Context) error {
 	for {
 		h, items, sum, err := readSegment(ctx, a.o.Place, a.state.Timeline, a.state.Next)
 		switch {
@@ -273,7 +273,7 @@ func (a *Archive) adoptAll(ctx context.Context) error {
 
 // sendAll sends what the place does not have. The promise of the last segment begins with a time that is taken first:
 // what was acknowledged before it is in the spool once Current has returned.
-func (a *Archive) sendAll(ctx context.Context) error {
+func (a *Shard) sendAll(ctx context.Context) error {
 	if err := a.takeOver(ctx); err != nil || !a.shared.sends {
 		return err
 	}
@@ -316,7 +316,7 @@ func (a *Archive) sendAll(ctx context.Context) error {
 }
 
 // rotateShared closes the file of the spool, and returns those that are closed.
-func (a *Archive) rotateShared() ([]uint64, error) {
+func (a *Shard) rotateShared() ([]uint64, error) {
 	files, err := a.spool.rotate()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -333,7 +333,7 @@ func (a *Archive) rotateShared() ([]uint64, error) {
 }
 
 // trim removes the files of the spool that the place has.
-func (a *Archive) trim() error {
+func (a *Shard) trim() error {
 	if !a.shared.sends && a.spool.bytes() < trimSize {
 		return nil
 	}
@@ -365,7 +365,7 @@ type share struct {
 
 // sendFiles sends the groups of some files of the spool that the place does not have. last are the groups that the
 // files have at least.
-func (a *Archive) sendFiles(ctx context.Context, files []uint64, last map[string]uint64, until int64) error {
+func (a *Shard) sendFiles(ctx context.Context, files []uint64, last map[string]uint64, until int64) error {
 	s := &share{cut: cut{a: a, ctx: ctx}, done: maps.Clone(a.state.Groups), times: maps.Clone(a.state.Times)}
 	if s.times == nil {
 		s.times = map[string]int64{}

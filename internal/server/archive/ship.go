@@ -31,7 +31,7 @@ const putTimeout = time.Minute
 var errOtherWriter = errors.New("another server has written to the same timeline: a copy of this data folder is in use")
 
 // cut sends what there is, in segments, and then says up to when there is nothing else. The caller holds cutting.
-func (a *Archive) cut(ctx context.Context) error {
+func (a *Shard) cut(ctx context.Context) error {
 	// Before anything is dropped or written: the place of another server is left alone.
 	if err := a.own(ctx); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (a *Archive) cut(ctx context.Context) error {
 }
 
 // announce says in the place to which timeline this server writes, if that has changed. The caller holds cutting.
-func (a *Archive) announce(ctx context.Context) error {
+func (a *Shard) announce(ctx context.Context) error {
 	if a.state.Announced == a.state.Timeline {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (a *Archive) announce(ctx context.Context) error {
 }
 
 // settled returns a time up to which every group is in the spool.
-func (a *Archive) settled() int64 {
+func (a *Shard) settled() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.clock = max(a.clock+1, a.o.Now().UnixNano())
@@ -116,7 +116,7 @@ func (a *Archive) settled() int64 {
 
 // cut gathers items for segments.
 type cut struct {
-	a     *Archive
+	a     *Shard
 	ctx   context.Context
 	items []byte
 	sent  bool // a segment was sent whose time is not yet final
@@ -264,7 +264,7 @@ func (c *cut) put(until int64) error {
 
 // adopt reads the segment that has the name of the next one: the answer to its creation was lost, in this process or
 // before a crash. items become its items; what they lack is sent by a later cut.
-func (a *Archive) adopt(ctx context.Context, name, pending, sum string, items *[]byte) (h header, _ string, err error) {
+func (a *Shard) adopt(ctx context.Context, name, pending, sum string, items *[]byte) (h header, _ string, err error) {
 	file, err := a.o.Place.Get(ctx, name)
 	if err != nil {
 		return h, "", err
@@ -294,7 +294,7 @@ func (a *Archive) adopt(ctx context.Context, name, pending, sum string, items *[
 var errAgain = errors.New("a segment was found that a former process had sent")
 
 // note updates the state by a segment that is in the place.
-func (a *Archive) note(h header, sum string, items []byte) error {
+func (a *Shard) note(h header, sum string, items []byte) error {
 	if h.Number < a.state.Next { // adopt has noted it
 		return nil
 	}
@@ -321,7 +321,7 @@ func (a *Archive) note(h header, sum string, items []byte) error {
 }
 
 // putHead says that there is nothing after the last segment up to a time.
-func (a *Archive) putHead(ctx context.Context, until int64) error {
+func (a *Shard) putHead(ctx context.Context, until int64) error {
 	end := head{Next: a.state.Next, Until: until}
 	if a.shared.on {
 		end.Prev, end.Groups, end.Times, end.Base = a.state.Prev, a.state.Groups, a.state.Times, a.state.Base
@@ -340,7 +340,7 @@ func (a *Archive) putHead(ctx context.Context, until int64) error {
 }
 
 // noteContent notes content that a segment has.
-func (a *Archive) noteContent(i *item) {
+func (a *Shard) noteContent(i *item) {
 	if a.shared.have == nil {
 		return
 	}

@@ -40,7 +40,7 @@ type state struct {
 	Groups map[string]uint64 `json:"groups"`
 	// Times are the times of these groups, on a node of a cluster.
 	Times map[string]int64 `json:"times,omitempty"`
-	// Sends is set while this node of a cluster sends; only in what Archive.publish shows.
+	// Sends is set while this node of a cluster sends; only in what Shard.publish shows.
 	Sends bool `json:"-"`
 	// Content has, for each extent, up to which offset segments have its records, or need not have them.
 	Content map[uint64]int64 `json:"content"`
