@@ -19,6 +19,9 @@ const Format = 1
 // restore the first one alone.
 const formatShards = 2
 
+// formatPart is the version of the list of a base that has one of several shards: see [Info.Only].
+const formatPart = 3
+
 const (
 	markName     = "lazuli-backups"
 	markKind     = "lazuli backups, format"
@@ -73,7 +76,10 @@ func (m *Manifest) parts() []*Part { return append([]*Part{&m.Part}, m.Shards...
 
 // format is the version in which the list is written.
 func (m *Manifest) format() int {
-	if len(m.Shards) > 0 {
+	switch {
+	case m.Only != nil:
+		return formatPart
+	case len(m.Shards) > 0:
 		return formatShards
 	}
 	return Format
@@ -163,7 +169,7 @@ func read(ctx context.Context, p Place, name string) (*Manifest, error) {
 		return nil, err
 	}
 	m := &Manifest{}
-	if err := sumfile.Decode(text, manifestKind, formatShards, m); err != nil {
+	if err := sumfile.Decode(text, manifestKind, formatPart, m); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
 	}
 	if !m.valid() {
@@ -191,21 +197,22 @@ func mark(ctx context.Context, p Place) error {
 	if err != nil || has {
 		return err
 	}
-	text, err := sumfile.Encode(markKind, Format, struct{}{})
-	if err != nil {
-		return err
-	}
-	return p.Put(ctx, markName, text)
+	return markAs(ctx, p, kindOf(p))
 }
 
-// marked reports whether a place has backups. An empty place has none; another one is ErrNotPlace.
-func marked(ctx context.Context, p Place) (bool, error) {
+// marked reports whether a place has backups. An empty place has none; another one is ErrNotPlace, and one for another
+// number of shards ErrShards.
+func marked(ctx context.Context, p Place) (bool, error) { return markedAs(ctx, p, kindOf(p)) }
+
+// markedAs reports whether a place is marked for something.
+func markedAs(ctx context.Context, p Place, want kind) (bool, error) {
 	text, err := p.Get(ctx, markName)
-	if err == nil && isSealed(text) {
-		return true, fmt.Errorf("%s %w", p, ErrSealed)
-	}
 	if err == nil {
-		return true, sumfile.Decode(text, markKind, Format, new(struct{}))
+		have, err := readMark(p, text)
+		if err == nil && !have.equal(want) {
+			err = have.mismatch(p)
+		}
+		return true, err
 	}
 	if !errors.Is(err, ErrAbsent) {
 		return false, err

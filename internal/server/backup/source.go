@@ -21,12 +21,21 @@ type Info struct {
 	Release string `json:"release"`
 	// Map says which account is in which shard; nil for one shard.
 	Map *shardmap.Map `json:"map,omitempty"`
+	// Only says of which shard alone this is the state, in the archive of a folder with more; nil for all shards.
+	Only *Only `json:"only,omitempty"`
 	// Held says that the moment is one of all logs of a cluster, and HeldSeconds how long writes waited for it. A release
 	// that cannot do that does not say so.
 	Held        bool    `json:"held,omitempty"`
 	HeldSeconds float64 `json:"held_seconds,omitempty"`
 	// Log is where the moment is in an archive of the log; nil without one.
 	Log *LogPosition `json:"log,omitempty"`
+}
+
+// Only is one shard of a folder with more.
+type Only struct {
+	Shard int `json:"shard"`
+	// Map is that of the folder.
+	Map *shardmap.Map `json:"map"`
 }
 
 // shards is the number of shards.
