@@ -177,8 +177,10 @@ func (c *Config) checkShards() error {
 		what = "a server without a data folder (in-memory)"
 	case c.NATS.URL != "":
 		what = "an external NATS server"
-	case c.Archive != nil:
-		what = "an archive of the log"
+	case c.Standby != nil:
+		what = "a standby"
+	case c.Archive != nil && c.Cluster != nil:
+		what = "an archive of the log of a cluster"
 	default:
 		return nil
 	}

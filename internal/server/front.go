@@ -270,6 +270,11 @@ func (s *Front) Backup(context.Context, bool, backup.Held) (backup.Source, error
 	return nil, ErrFront
 }
 
+// ArchiveMoment fails with [ErrFront].
+func (s *Front) ArchiveMoment(context.Context, int, backup.Held) (backup.Source, error) {
+	return nil, ErrFront
+}
+
 // Promoted returns nil: a front-end is no standby.
 func (s *Front) Promoted() <-chan struct{} { return nil }
 

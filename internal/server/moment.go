@@ -75,11 +75,12 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 		}
 	}
 	list := m.hold(m.open.list())
-	// The place in the archive before the pins: what a segment has by then, the pins have as well.
+	// The place in the archive before the pins: what a segment has by then, the pins have as well. With several shards
+	// each has an archive of its own, whose bases are not of all of them: see ArchiveMoment.
 	var position *backup.LogPosition
 	a := s.archive()
-	if a != nil {
-		position = a.Next()
+	if a != nil && a.Shards() == 1 {
+		position = a.Shard(0).Next()
 	}
 	var pins []*store.Pin
 	var held time.Duration
@@ -92,9 +93,9 @@ func (s *Server) moment(ctx context.Context, hold bool) (_ *Moment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := m.setPins(pins)
+	m.setPins(pins)
 	if position != nil {
-		a.Pinned(position, groups)
+		a.Shard(0).Pinned(position, m.groups())
 	}
 	m.info = backup.Info{Origin: cmp.Or(m.open.list()[0].blobs.State.Database().LogID(), s.dir.ID()),
 		Release: buildinfo.Current().Version, Map: m.open.placed, Log: position, Held: hold,
@@ -117,16 +118,18 @@ func (m *Moment) hold(shards []*shard) (list []*store.DB) {
 	return list
 }
 
-// setPins takes the pins of the databases that hold has returned. It returns the groups of shard 0: with an archive
-// there is no other one.
-func (m *Moment) setPins(pins []*store.Pin) (groups map[string]uint64) {
-	groups = map[string]uint64{}
+// setPins takes the pins of the databases that hold has returned.
+func (m *Moment) setPins(pins []*store.Pin) {
 	for i, pin := range pins {
-		name := backup.Databases[i%len(backup.Databases)]
-		m.shards[i/len(backup.Databases)].pins[name] = pin
-		if i < len(backup.Databases) {
-			groups[name] = pin.Group()
-		}
+		m.shards[i/len(backup.Databases)].pins[backup.Databases[i%len(backup.Databases)]] = pin
+	}
+}
+
+// groups returns the numbers of the last groups of the databases of the first shard.
+func (m *Moment) groups() map[string]uint64 {
+	groups := map[string]uint64{}
+	for name, pin := range m.shards[0].pins {
+		groups[name] = pin.Group()
 	}
 	return groups
 }

@@ -99,13 +99,7 @@ func (c *archivedCluster) begin(nodes ...int) {
 		var running sync.WaitGroup
 		s, a := c.nodes[i], archives[i]
 		running.Go(func() {
-			a.Run(ctx, func(ctx context.Context, _ backup.Held) (backup.Source, error) {
-				m, err := s.Moment(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return m, nil
-			})
+			a.Run(ctx, s.ArchiveMoment)
 		})
 		c.ends[i] = sync.OnceFunc(func() { cancel(); running.Wait() })
 	}
@@ -125,7 +119,7 @@ func (c *archivedCluster) sender() (at int) {
 	check.Eventually(c.t, func() bool {
 		at = -1
 		for i, s := range c.nodes {
-			if s != nil && s.config.Archive.Next() != nil {
+			if s != nil && s.config.Archive.Shard(0).Next() != nil {
 				at = i
 			}
 		}

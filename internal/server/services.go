@@ -270,7 +270,7 @@ func (s *Server) openTables(ctx context.Context, o *services, of *shard, common 
 	if err != nil {
 		return err
 	}
-	options.Archive = s.archiveOf("tables")
+	options.Archive = s.archiveOf(of, "tables")
 	svc, err := service.Open(tablesvc.New, &tablehost.Config{Common: common, Path: of.Tables(), Features: features,
 		Store: options, Shard: of.Number})
 	if err == nil {
@@ -290,7 +290,7 @@ func (s *Server) openBlobs(ctx context.Context, o *services, of *shard, common f
 		ScopeKeys: of.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources,
 		Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory, LogEvents: c.Events, EventLogged: o.wakeEvents,
 		Subscribed:     func() { node.Subscribed(of.Number) },
-		AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(), Tier: s.tierOptions(of),
+		AccountChanged: o.accountChanged(), Cluster: cluster, Archive: s.archiveOfBlobs(of), Tier: s.tierOptions(of),
 		Shard: of.Number, ReadOnly: s.isStandby()}
 	if o.placed != nil {
 		config.Hosts = func(account string) bool { return o.of(wire.Blob, account) == of }
@@ -345,7 +345,7 @@ func (s *Server) openQueues(ctx context.Context, o *services, of *shard, common 
 	if err != nil {
 		return err
 	}
-	options.Archive = s.archiveOf("queues")
+	options.Archive = s.archiveOf(of, "queues")
 	svc, err := service.Open(queuesvc.New, &queuehost.Config{Common: common, Path: of.QueueState(), Features: features,
 		Store: options, Shard: of.Number})
 	if err == nil {
@@ -434,13 +434,13 @@ func (s *Server) noteUnserved(o *services) error {
 	return err
 }
 
-// archiveOf returns the archive of a database, nil without one.
-func (s *Server) archiveOf(name string) store.Archive {
+// archiveOf returns the archive of a database of a shard, nil without one.
+func (s *Server) archiveOf(of *shard, name string) store.Archive {
 	a := s.archive()
 	if a == nil {
 		return nil
 	}
-	return a.Log(slices.Index(backup.Databases, name))
+	return a.Shard(of.Number).Log(slices.Index(backup.Databases, name))
 }
 
 // attachArchive gives the archive the content of services that were just opened, before they serve a request.
@@ -455,7 +455,11 @@ func (s *Server) attachArchive(o *services) error {
 		a.AttachNode(s.dir.EncryptionScopes(), archiveNode{o})
 		return nil
 	}
-	return a.Attach(s.dir.EncryptionScopes())
+	var keys []string
+	for _, of := range o.list() {
+		keys = append(keys, of.EncryptionScopes())
+	}
+	return a.Attach(keys...)
 }
 
 // observers returns a function that calls observe, which belongs to these services, and the observers of the process.

@@ -185,7 +185,7 @@ func (s *Server) Promote(ctx context.Context, force bool) (p Promotion, err erro
 		}
 		// While the place does not answer this is a standby still, and another promotion goes on here.
 		if a := s.config.Archive; a != nil {
-			if err := a.Open(s.dir.Archive()); err != nil {
+			if err := a.Open(s.dir.Archive(), 1); err != nil {
 				return err
 			}
 		}
@@ -244,9 +244,9 @@ func (s *Server) lastSync() func() time.Time {
 }
 
 // archiveOfBlobs returns the archive of the database and the content of blobs, nil without one.
-func (s *Server) archiveOfBlobs() replica.Archive {
+func (s *Server) archiveOfBlobs(of *shard) replica.Archive {
 	if a := s.archive(); a != nil {
-		return a.Blobs()
+		return a.Shard(of.Number).Blobs()
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func StartContext(ctx context.Context, c Config) (_ *Server, err error) {
 		}
 		// That of a node is opened when the node knows its cluster.
 		if c.Cluster == nil {
-			if err := c.Archive.Open(s.dir.Archive()); err != nil {
+			if err := c.Archive.Open(s.dir.Archive(), s.dir.Shards()); err != nil {
 				return nil, err
 			}
 		}

@@ -100,24 +100,29 @@ type rig struct {
 	end     func()
 }
 
-// start starts a server on a data folder, whose archive has a base when it returns.
+// start starts a server on a data folder with an archive, and makes a queue.
 func start(t *testing.T, data string, o archive.Options) *rig {
+	t.Helper()
+	r := startConfig(t, server.Config{Location: data}, o)
+	if _, err := r.storage.Queues.CreateQueue(t.Context(), "queue", nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// startConfig starts a server with an archive, which makes bases.
+func startConfig(t *testing.T, c server.Config, o archive.Options) *rig {
 	t.Helper()
 	o.Every, o.Log = time.Hour, slog.New(slog.DiscardHandler)
 	r := &rig{Archive: archive.New(o)}
 	var err error
-	r.Server, err = server.Start(server.Config{Location: data, Archive: r.Archive, Log: slog.New(slog.DiscardHandler)})
+	c.Archive, c.Log = r.Archive, o.Log
+	r.Server, err = server.Start(c)
 	check.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		r.Archive.Run(ctx, func(ctx context.Context, _ backup.Held) (backup.Source, error) {
-			m, err := r.Server.Moment(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return m, nil
-		})
+		r.Archive.Run(ctx, r.ArchiveMoment)
 	})
 	r.end = sync.OnceFunc(func() {
 		cancel()
@@ -127,9 +132,6 @@ func start(t *testing.T, data string, o archive.Options) *rig {
 	t.Cleanup(r.end)
 	r.storage, err = workers.OpenStorage(r.ConnectionString())
 	check.OK(t, err)
-	if _, err := r.storage.Queues.CreateQueue(t.Context(), "queue", nil); err != nil {
-		t.Fatal(err)
-	}
 	return r
 }
 
@@ -145,6 +147,16 @@ func awaitBases(t *testing.T, p backup.Place, n int) {
 		names, err := backup.Names(context.Background(), p)
 		return err == nil && len(names) >= n
 	}, "not %d bases", n)
+}
+
+// awaitReach sends until there is a moment that can be restored: each shard has a base, and was sent after the last.
+func (r *rig) awaitReach(t *testing.T, p backup.Place) {
+	t.Helper()
+	check.Eventually(t, func() bool {
+		r.Send(t.Context())
+		list, err := archive.Reachable(context.Background(), p)
+		return err == nil && len(list) > 0
+	}, "no moment can be restored")
 }
 
 // put puts messages, and returns a moment after it at which nothing is under way.
@@ -487,30 +499,40 @@ func TestKilledWhileSending(t *testing.T) {
 		for pass := 1; pass <= check.Size(1, 3); pass++ {
 			t.Run(fmt.Sprint(point, pass), func(t *testing.T) {
 				t.Parallel()
-				folder, data := filepath.Join(t.TempDir(), "place"), filepath.Join(t.TempDir(), "data")
-				p := backup.Folder(folder)
-				r := start(t, data, archive.Options{Place: p})
-				awaitBases(t, p, 1)
-				r.put(t, "parent")
-				r.stop(t)
-				cmd := exec.Command(os.Args[0])
-				cmd.Env = append(os.Environ(), childVar+"="+string(check.Must(json.Marshal([]string{data, folder}))(t)),
-					fmt.Sprintf("%s=%s=kill@%d", fault.EnvVar, point, pass))
-				out, err := cmd.CombinedOutput()
-				var exit *exec.ExitError
-				if !errors.As(err, &exit) || exit.ExitCode() == 1 {
-					t.Fatalf("the process was not killed: %v, %s", err, out)
-				}
-				r = start(t, data, archive.Options{Place: p})
-				last := r.put(t, "zlast")
-				r.Send(t.Context())
-				want := []string{"child0", "child1", "child2"}[:pass]
-				wantMessages(t, "the last moment", restored(t, p, last), append(want, "parent", "zlast")...)
-				if reach := check.Must(archive.Reachable(t.Context(), p))(t); len(reach) != 1 || reach[0].Missing != "" {
-					t.Errorf("reachable: %+v", reach)
-				}
+				tryKilled(t, 1, fmt.Sprintf("%s=kill@%d", point, pass), pass)
 			})
 		}
+		t.Run(point+" of shards", func(t *testing.T) {
+			t.Parallel()
+			tryKilled(t, 3, point+"=kill@1", 1)
+		})
+	}
+}
+
+// tryKilled kills a process by a plan after it has put some messages.
+func tryKilled(t *testing.T, shards int, plan string, put int) {
+	folder, data := filepath.Join(t.TempDir(), "place"), filepath.Join(t.TempDir(), "data")
+	p := backup.Folder(folder)
+	r := startConfig(t, server.Config{Location: data, Shards: shards}, archive.Options{Place: p})
+	check.Must(r.storage.Queues.CreateQueue(t.Context(), "queue", nil))(t)
+	r.awaitReach(t, p)
+	r.put(t, "parent")
+	r.stop(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVar+"="+string(check.Must(json.Marshal([]string{data, folder}))(t)),
+		fault.EnvVar+"="+plan)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() == 1 {
+		t.Fatalf("the process was not killed: %v, %s", err, out)
+	}
+	r = start(t, data, archive.Options{Place: p})
+	last := r.put(t, "zlast")
+	r.Send(t.Context())
+	want := []string{"child0", "child1", "child2"}[:put]
+	wantMessages(t, "the last moment", restored(t, p, last), append(want, "parent", "zlast")...)
+	if reach := check.Must(archive.Reachable(t.Context(), p))(t); len(reach) != 1 || reach[0].Missing != "" {
+		t.Errorf("reachable: %+v", reach)
 	}
 }
 
@@ -588,13 +610,7 @@ func TestBaseDuringAnUpload(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		a.Run(ctx, func(ctx context.Context, _ backup.Held) (backup.Source, error) {
-			m, err := s.Moment(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return m, nil
-		})
+		a.Run(ctx, s.ArchiveMoment)
 	})
 	defer func() { cancel(); running.Wait() }()
 	awaitBases(t, p, 1)

@@ -32,6 +32,12 @@
 // in an extent before its group is committed, and so never in the groups. An extent stays in the data folder until its
 // records were sent (see [extent.Store.Retain]).
 //
+// # Shards
+//
+// A folder with more than one shard has an archive for each, in a part of the place ([backup.Shard]) with its own
+// timeline and bases: a [Shard]. They share the clock, so that the groups up to T are the state of T over all shards;
+// the bound of the spool; and the owner of the place, whom one of them finds out for all (Archive.keeper).
+//
 // # Clusters
 //
 // The nodes of a cluster have one archive ([Archive.OpenNode]). Each has a spool of the groups of all logs, which are
@@ -50,6 +56,6 @@
 //
 // # Restoring
 //
-// [Moment] is a [backup.Source]: the base, the groups after it up to a time, and all content. So a restore writes and
+// [Moment] is a [backup.Sharded]: of each shard the base, the groups after it up to a time, and all content. So a restore writes and
 // checks the folder in the same way as a restore of a backup.
 package archive

@@ -181,7 +181,7 @@ func (a *Shard) lease() time.Duration {
 }
 
 // FenceName identifies the place of an archive with a fence; "" without one. It does not tell the place.
-func (a *Shard) FenceName() string {
+func (a *Archive) FenceName() string {
 	if !a.o.Fence {
 		return ""
 	}
@@ -246,13 +246,13 @@ func (a *Shard) claim(ctx context.Context) error {
 			return err
 		}
 	}
-	err := backup.Prepare(ctx, a.o.Place)
+	err := a.prepare(ctx)
 	for errors.Is(err, backup.ErrLocked) && ctx.Err() == nil {
 		// Another process marks the place, or makes a backup in it.
 		select {
 		case <-ctx.Done():
 		case <-time.After(lockPause):
-			err = backup.Prepare(ctx, a.o.Place)
+			err = a.prepare(ctx)
 		}
 	}
 	if err != nil {
@@ -307,6 +307,14 @@ func (a *Shard) claim(ctx context.Context) error {
 	}
 }
 
+// prepare creates the place, and its parts.
+func (a *Shard) prepare(ctx context.Context) error {
+	if a.parts > 1 {
+		return backup.PrepareShards(ctx, a.o.Place, a.parts)
+	}
+	return backup.Prepare(ctx, a.o.Place)
+}
+
 // lose notes that the place belongs to another server, as an error says, and returns that.
 func (a *Shard) lose(err error) error {
 	if a.lost.CompareAndSwap(nil, &err) {
@@ -346,6 +354,9 @@ func (a *Shard) look(ctx context.Context) error {
 
 // own makes sure that the place belongs to this server. The caller holds cutting.
 func (a *Shard) own(ctx context.Context) error {
+	if k := a.in.keeper; k != a {
+		return a.ownAs(ctx, k)
+	}
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
 	if a.epoch.Load() == 0 { // the place did not answer at the start
@@ -359,6 +370,25 @@ func (a *Shard) own(ctx context.Context) error {
 		return err
 	}
 	return a.claim(ctx)
+}
+
+// ownAs is own of a shard whose place the keeper has.
+func (a *Shard) ownAs(ctx context.Context, k *Shard) error {
+	// Without its lock if possible: no shard waits for the requests of another one.
+	bounded, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	var err error
+	if k.epoch.Load() == 0 {
+		k.cutting.Lock()
+		err = k.own(ctx)
+		k.cutting.Unlock()
+	} else {
+		err = k.look(bounded)
+	}
+	if epoch := k.epoch.Load(); err == nil && epoch != a.state.Epoch {
+		a.state.Epoch, a.state.Announced = epoch, "" // each epoch has its own file
+	}
+	return err
 }
 
 // keepLooking renews the lease until ctx ends.
@@ -386,11 +416,12 @@ func (a *Shard) Allow() error {
 	if !a.o.Fence {
 		return nil
 	}
-	if err := a.lost.Load(); err != nil {
+	k := a.in.keeper
+	if err := k.lost.Load(); err != nil {
 		return *err
 	}
 	now := a.o.Now()
-	if at := a.looked.Load(); at == nil || elapsed(*at, now) >= Lease {
+	if at := k.looked.Load(); at == nil || elapsed(*at, now) >= Lease {
 		return fmt.Errorf("%w: %s has not answered for %s", ErrUnconfirmed, a.o.Place, Lease)
 	}
 	// Between the open of the databases and Attach nothing is sent, and no request is served.

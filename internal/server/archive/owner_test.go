@@ -69,7 +69,7 @@ func TestOneOfSeveralGetsThePlace(t *testing.T) {
 	for range 4 {
 		go func() {
 			a := archive.New(archive.Options{Place: backup.Folder(folder), Log: slog.New(slog.DiscardHandler)})
-			err := a.Open(filepath.Join(t.TempDir(), "archive"))
+			err := a.Open(filepath.Join(t.TempDir(), "archive"), 1)
 			results <- errors.Join(err, a.Close())
 		}()
 	}

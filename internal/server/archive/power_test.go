@@ -38,15 +38,15 @@ func (noContent) Backup(context.Context, func(func(extent.Ref) bool) error, func
 func writeForPower() error {
 	a := archive.New(archive.Options{Place: backup.Folder("place"), Every: time.Hour,
 		Log: slog.New(slog.DiscardHandler)})
-	if err := a.Open("spool"); err != nil {
+	if err := a.Open("spool", 1); err != nil {
 		return err
 	}
 	var logs []store.Archive
 	for i := range backup.Databases {
-		logs = append(logs, a.Log(i))
+		logs = append(logs, a.Shard(0).Log(i))
 		logs[i].Opened(0)
 	}
-	a.Content(noContent{})
+	a.Shard(0).Content(noContent{})
 	if err := a.Attach("keys"); err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func writeForPower() error {
 		logs[0].Group(store.Group{Prev: i, Number: i + 1, At: logs[0].Stamp(), Payload: bytes.Repeat([]byte{'p'}, 5000)})
 		logs[0].Sync()
 		fmt.Println("finished spool")
-		if a.Send(context.Background()); a.Next().Segment != i+1 {
-			return fmt.Errorf("%d segments were sent", a.Next().Segment)
+		if a.Send(context.Background()); a.Shard(0).Next().Segment != i+1 {
+			return fmt.Errorf("%d segments were sent", a.Shard(0).Next().Segment)
 		}
 		fmt.Println("finished place")
 	}

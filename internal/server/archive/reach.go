@@ -25,11 +25,11 @@ var (
 
 // Reach is a time to whose moments an archive can restore.
 type Reach struct {
-	// Timeline names the sequence of segments.
-	Timeline string    `json:"timeline"`
+	// Timeline names the sequence of segments; "" if it is about all shards of more than one.
+	Timeline string    `json:"timeline,omitempty"`
 	From     time.Time `json:"from"`
 	Until    time.Time `json:"until"`
-	// Bases are the names of the backups, the oldest first.
+	// Bases are the names of the backups, the oldest first, of several shards those of one after the other.
 	Bases    []string `json:"bases"`
 	Segments int      `json:"segments"`
 	// Missing is the first segment after Until that is not in the place although later ones are; "" if it has the end.
@@ -55,9 +55,73 @@ func readBases(ctx context.Context, p backup.Place) (bases []*backup.Manifest, e
 	return bases, nil
 }
 
-// Reachable returns to which moments the archive in a place can restore, the oldest first. It looks at the names of
-// segments, and opens few of them. Errors: those of the place, [backup.ErrDamaged].
+// Reachable returns to which moments the archive in a place can restore, the oldest first. Errors: those of
+// [ReachableShards].
 func Reachable(ctx context.Context, p backup.Place) (list []Reach, err error) {
+	shards, err := ReachableShards(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return Common(shards), nil
+}
+
+// ReachableShards is Reachable of each shard. It looks at the names of segments, and opens few of them. Errors: those of
+// the place, [backup.ErrDamaged].
+func ReachableShards(ctx context.Context, p backup.Place) (shards [][]Reach, err error) {
+	count, err := backup.Shards(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if count == 1 {
+		list, err := reachable(ctx, p)
+		return [][]Reach{list}, err
+	}
+	for n := range count {
+		list, err := reachable(ctx, backup.Shard(p, n, count))
+		if err != nil {
+			return nil, fmt.Errorf("shard %d: %w", n, err)
+		}
+		for i := range list {
+			if list[i].Missing != "" {
+				list[i].Missing = backup.ShardFolder(n) + list[i].Missing
+			}
+		}
+		shards = append(shards, list)
+	}
+	return shards, nil
+}
+
+// Common returns the moments that all shards have.
+func Common(shards [][]Reach) (list []Reach) {
+	list = shards[0]
+	for _, of := range shards[1:] {
+		list = common(list, of)
+	}
+	return list
+}
+
+// common returns the moments that are in both lists.
+func common(a, b []Reach) (list []Reach) {
+	for _, x := range a {
+		for _, y := range b {
+			r := Reach{From: x.From, Until: x.Until, Bases: slices.Concat(x.Bases, y.Bases), Segments: x.Segments + y.Segments,
+				Missing: cmp.Or(x.Missing, y.Missing)}
+			if y.From.After(r.From) {
+				r.From = y.From
+			}
+			if y.Until.Before(r.Until) {
+				r.Until = y.Until
+			}
+			if !r.From.After(r.Until) {
+				list = append(list, r)
+			}
+		}
+	}
+	return list
+}
+
+// reachable is Reachable of one shard.
+func reachable(ctx context.Context, p backup.Place) (list []Reach, err error) {
 	bases, err := readBases(ctx, p)
 	if err != nil {
 		return nil, err
@@ -163,8 +227,102 @@ func readSegment(ctx context.Context, p backup.Place, timeline string, number ui
 	return h, items, sum, nil
 }
 
-// Moment is the state of a moment as a [backup.Source]. Close it.
+// Moment is the state of a moment as a [backup.Sharded]. Its own methods give shard 0. Close it.
 type Moment struct {
+	*stretch
+	shards []*stretch
+	info   backup.Info
+}
+
+var _ backup.Sharded = (*Moment)(nil)
+
+// Open reads from a place what a moment needs, into folders that it creates in temp and that Close removes. progress
+// is called with the bytes of the bases that were read. Errors: ErrUnreachable, ErrDamaged, those of the place.
+func Open(ctx context.Context, p backup.Place, at time.Time, temp string, progress func(int64)) (_ *Moment, err error) {
+	count, err := backup.Shards(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	m := &Moment{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	if count == 1 {
+		of, err := openStretch(ctx, p, at, temp, progress)
+		if err != nil {
+			return nil, err
+		}
+		m.stretch, m.shards, m.info = of, []*stretch{of}, of.Source.Info()
+		return m, nil
+	}
+	total := &sum{progress: progress, shards: make([]int64, count)}
+	for n := range count {
+		of, err := openStretch(ctx, backup.Shard(p, n, count), at, temp, total.of(n))
+		if err == nil {
+			m.shards = append(m.shards, of)
+			err = of.checkShard(n, count)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("shard %d: %w", n, err)
+		}
+	}
+	// What the bases have in common, and the map of all shards in place of what each is alone.
+	m.stretch, m.info = m.shards[0], m.shards[0].Source.Info()
+	m.info.Map, m.info.Only, m.info.Log = m.info.Only.Map, nil, nil
+	return m, nil
+}
+
+// sum adds the progress of the shards.
+type sum struct {
+	progress func(int64)
+	shards   []int64
+}
+
+// of returns the function that is called with the progress of a shard; nil if nothing is called.
+func (s *sum) of(shard int) func(int64) {
+	if s.progress == nil {
+		return nil
+	}
+	return func(read int64) {
+		s.shards[shard] = read
+		all := int64(0)
+		for _, n := range s.shards {
+			all += n
+		}
+		s.progress(all)
+	}
+}
+
+// Info implements [backup.Source].
+func (m *Moment) Info() backup.Info { return m.info }
+
+// Shard implements [backup.Sharded].
+func (m *Moment) Shard(number int) backup.Source { return m.shards[number] }
+
+// Base returns the name of the backup that the moment begins with, of several shards the oldest, and the number of
+// segments after it, of all shards.
+func (m *Moment) Base() (name string, segments int) {
+	for n, of := range m.shards {
+		if n == 0 || of.base.Name < name {
+			name = of.base.Name
+		}
+		segments += of.count
+	}
+	return name, segments
+}
+
+// Close implements [backup.Source]. It removes the folders.
+func (m *Moment) Close() (err error) {
+	for _, of := range m.shards {
+		err = errors.Join(err, of.Close())
+	}
+	return err
+}
+
+// stretch is the state of one shard: a base and the log after it.
+type stretch struct {
 	backup.Source
 	base  *backup.Manifest
 	at    int64
@@ -172,9 +330,18 @@ type Moment struct {
 	count int
 }
 
-// Open reads from a place what a moment needs, into a folder that it creates in temp and that Close removes. progress
-// is called with the bytes of the base that were read. Errors: ErrUnreachable, ErrDamaged, those of the place.
-func Open(ctx context.Context, p backup.Place, at time.Time, temp string, progress func(int64)) (_ *Moment, err error) {
+// checkShard returns an ErrDamaged unless the base is that of a shard of a number of shards.
+func (m *stretch) checkShard(number, count int) error {
+	only := m.base.Only
+	if only == nil || only.Shard != number || only.Map == nil || only.Map.Shards() != count {
+		return fmt.Errorf("%w: the base %s is not of this shard, or not of %d shards", ErrDamaged, m.base.Name, count)
+	}
+	return nil
+}
+
+// openStretch is Open of one shard.
+func openStretch(ctx context.Context, p backup.Place, at time.Time, temp string,
+	progress func(int64)) (_ *stretch, err error) {
 	bases, err := readBases(ctx, p)
 	if err != nil {
 		return nil, err
@@ -195,7 +362,7 @@ func Open(ctx context.Context, p backup.Place, at time.Time, temp string, progre
 	if err != nil {
 		return nil, err
 	}
-	m := &Moment{Source: backup.Stored(p, base, progress), base: base, at: at.UnixNano(), dir: dir}
+	m := &stretch{Source: backup.Stored(p, base, progress), base: base, at: at.UnixNano(), dir: dir}
 	if err := m.fetch(ctx, p); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -203,7 +370,7 @@ func Open(ctx context.Context, p backup.Place, at time.Time, temp string, progre
 }
 
 // fetch reads the segments from the base to the moment.
-func (m *Moment) fetch(ctx context.Context, p backup.Place) error {
+func (m *stretch) fetch(ctx context.Context, p backup.Place) error {
 	from := m.base.Log
 	until, prev := from.At.UnixNano(), ""
 	for next := from.Segment; until < m.at; next++ {
@@ -225,7 +392,7 @@ func (m *Moment) fetch(ctx context.Context, p backup.Place) error {
 }
 
 // endOfLog decides about a segment that cannot be read: nil if there is nothing up to the moment.
-func (m *Moment) endOfLog(ctx context.Context, p backup.Place, next uint64, until int64, cause error) error {
+func (m *stretch) endOfLog(ctx context.Context, p backup.Place, next uint64, until int64, cause error) error {
 	timeline := m.base.Log.Timeline
 	reach := time.Unix(0, until).UTC().Format(time.RFC3339Nano)
 	// A segment that is missing at the end was not sent yet; one that others follow is lost.
@@ -258,13 +425,10 @@ func (m *Moment) endOfLog(ctx context.Context, p backup.Place, next uint64, unti
 	return fmt.Errorf("%w: the newest after the base %s is %s", ErrUnreachable, m.base.Name, reach)
 }
 
-func (m *Moment) path(i int) string { return filepath.Join(m.dir, fmt.Sprint(i)) }
-
-// Base returns the name of the backup that the moment begins with, and the number of segments after it.
-func (m *Moment) Base() (name string, segments int) { return m.base.Name, m.count }
+func (m *stretch) path(i int) string { return filepath.Join(m.dir, fmt.Sprint(i)) }
 
 // each calls fn with the items of a kind. Groups are those up to the moment.
-func (m *Moment) each(ctx context.Context, kind byte, fn func(*item) error) error {
+func (m *stretch) each(ctx context.Context, kind byte, fn func(*item) error) error {
 	for i := range m.count {
 		items, err := os.ReadFile(m.path(i))
 		if err := cmp.Or(err, ctx.Err()); err != nil {
@@ -284,7 +448,7 @@ func (m *Moment) each(ctx context.Context, kind byte, fn func(*item) error) erro
 }
 
 // Database implements [backup.Source]: the parts of the base, and then those of the groups.
-func (m *Moment) Database(ctx context.Context, name string, emit func(part []byte) error) error {
+func (m *stretch) Database(ctx context.Context, name string, emit func(part []byte) error) error {
 	if err := m.Source.Database(ctx, name, emit); err != nil {
 		return err
 	}
@@ -303,7 +467,7 @@ func (m *Moment) Database(ctx context.Context, name string, emit func(part []byt
 }
 
 // Keys implements [backup.Source]. The file may have more keys than the moment.
-func (m *Moment) Keys(ctx context.Context) ([]byte, error) {
+func (m *stretch) Keys(ctx context.Context) ([]byte, error) {
 	keys, err := m.Source.Keys(ctx)
 	if err != nil {
 		return nil, err
@@ -316,7 +480,7 @@ func (m *Moment) Keys(ctx context.Context) ([]byte, error) {
 }
 
 // Contents implements [backup.Source]: the content of the base, and then what was written after it.
-func (m *Moment) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
+func (m *stretch) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
 	emit func(extent.Content) error) error {
 	if err := m.Source.Contents(ctx, held, emit); err != nil {
 		return err
@@ -327,5 +491,5 @@ func (m *Moment) Contents(ctx context.Context, held func(extent.Window) []extent
 	})
 }
 
-// Close removes the folder.
-func (m *Moment) Close() error { return errors.Join(m.Source.Close(), os.RemoveAll(m.dir)) }
+// Close implements [backup.Source]. It removes the folder.
+func (m *stretch) Close() error { return errors.Join(m.Source.Close(), os.RemoveAll(m.dir)) }

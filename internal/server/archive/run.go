@@ -14,8 +14,8 @@ import (
 // retryBase is the wait after a base that failed.
 const retryBase = time.Minute
 
-// Run sends segments, and makes bases from what open returns, until ctx ends. It begins after Attach.
-func (a *Shard) Run(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
+// run is [Archive.Run] of one shard.
+func (a *Shard) run(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -41,6 +41,12 @@ func (a *Shard) Run(ctx context.Context, open func(context.Context, backup.Held)
 
 // Send sends what there is now, and reports an error to the log and the metrics.
 func (a *Shard) Send(ctx context.Context) {
+	select {
+	case a.in.turns <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-a.in.turns }()
 	a.cutting.Lock()
 	defer a.cutting.Unlock()
 	if a.content == nil { // the services are closed
@@ -102,7 +108,7 @@ func (a *Shard) report(err error) {
 		a.failed = ""
 		return
 	}
-	a.m.failures.Inc()
+	a.in.m.failures.Inc()
 	if a.failed == "" {
 		a.o.Log.Error("the archive cannot be written: changes wait in the data folder", "to", a.o.Place.String(), "err", err,
 			"at_most_bytes", a.o.Spool)
@@ -116,7 +122,7 @@ func (a *Shard) makeBases(ctx context.Context, open func(context.Context, backup
 		wait := a.nextBase()
 		if wait <= 0 {
 			if err := a.makeBase(ctx, open); err != nil && ctx.Err() == nil {
-				a.m.failures.Inc()
+				a.in.m.failures.Inc()
 				a.o.Log.Error("the base of the archive failed", "to", a.o.Place.String(), "err", err, "again_after",
 					retryBase.String())
 				wait = retryBase
@@ -158,8 +164,10 @@ func (a *Shard) makeBase(ctx context.Context, open func(context.Context, backup.
 	}
 	// The newest backup stays in any case. One that is older than all that must be reachable is needed as the beginning,
 	// and is at most one interval older.
+	a.in.based.Lock()
 	r, err := backup.Make(ctx, a.o.Place, a.openBase(open),
 		backup.Options{Keep: 1, KeepFor: a.o.Keep + a.o.Base, Now: a.o.Now})
+	a.in.based.Unlock()
 	if err != nil {
 		return err
 	}

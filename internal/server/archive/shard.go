@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -12,9 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/lazuli-storage/lazuli/internal/schedule"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/state/blob/replica"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
@@ -22,65 +18,18 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Options configure [New].
-type Options struct {
-	// Place holds the archive. It belongs to one server.
-	Place backup.Place
-	// Every is the interval of segments; 0 is 10 seconds.
-	Every time.Duration
-	// Base is the interval of bases, and Keep the time that must stay reachable; 0 are 24 hours and 7 days.
-	Base, Keep time.Duration
-	// Spool is the size in bytes of what waits for the place, on the disk of the data folder, from which it is dropped;
-	// 0 is 4 GiB.
-	Spool int64
-	// Fence ends the acknowledgement of writes when it is not known for [Lease] whether the place still belongs to this
-	// server, and when the newest moment in it is more than 15 seconds old. A standby can only take over from a server
-	// with it. Segments are sent every 5 seconds at least, and every 2 seconds on a node of a cluster, which learns from
-	// the place what another node has sent. All nodes of a cluster have the same.
-	Fence bool
-	// Log is for messages that a person should see; nil is slog.Default().
-	Log *slog.Logger
-	// Metrics, if set, gets the metrics of the archive.
-	Metrics prometheus.Registerer
-	// Now is the clock; nil is time.Now. It need not be that of the services. Sleep waits; nil is time.Sleep.
-	Now   func() time.Time
-	Sleep func(time.Duration)
-}
-
-// Content is the content of blobs.
-type Content interface {
-	// Stats, Records and Retain are those of an [extent.Store].
-	Stats() []extent.Stat
-	Records(id uint64, offset int64, limit int) (at int64, data []byte, err error)
-	Retain(fn func(id uint64, size int64) bool)
-	// Backup is that of an [extent.Store], which on a node of a cluster asks the others for what it lacks.
-	Backup(ctx context.Context, refs func(yield func(extent.Ref) bool) error,
-		held func(extent.Window) []extent.Range, emit func(extent.Content) error) error
-}
-
-// Node is the node of a cluster on which an archive is.
-type Node interface {
-	// Leads reports whether this node is the one that sends. It is a hint: none or two nodes may lead for some seconds.
-	Leads() bool
-	// Current returns once the archive of this node was given every group that any node had acknowledged before the call.
-	Current(ctx context.Context) error
-	// Fenced returns why a majority of nodes without [Options.Fence], or with that of another place, may exist although
-	// Current has returned; nil if none can. It is called with Options.Fence.
-	Fenced() error
-}
-
 // Shard sends the logs of one shard to a place. Open comes first, then the databases with their [Shard.Log], then
 // Attach. Its methods are safe for concurrent use.
 type Shard struct {
+	in    *Archive
 	o     Options
+	parts int // of the keeper: the number of shards
 	dir   string
 	spool *spool
 	wake  chan struct{} // has room for one: something is to be sent now
 	based chan struct{} // has room for one: a base is due
-	m     metrics
 
-	mu    sync.Mutex // guards what follows
-	clock int64      // the last time that was given out
+	mu sync.Mutex // guards what follows
 	// taken has the times of groups that may or may not be committed, by database.
 	taken  map[string]int64
 	last   map[string]uint64 // numbers of the last groups, by database
@@ -134,57 +83,39 @@ type death struct {
 	size  int64
 }
 
-// New returns an archive that is not open.
-func New(o Options) *Shard {
-	if o.Every == 0 {
-		o.Every = 10 * time.Second
-	}
-	if o.Base == 0 {
-		o.Base = 24 * time.Hour
-	}
-	if o.Keep == 0 {
-		o.Keep = 7 * 24 * time.Hour
-	}
-	if o.Spool == 0 {
-		o.Spool = 4 << 30
-	}
-	if o.Fence {
-		o.Every = min(o.Every, fencedEvery)
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Sleep == nil {
-		o.Sleep = func(d time.Duration) { schedule.Sleep(context.Background(), nil, d) }
-	}
-	a := &Shard{o: o, wake: make(chan struct{}, 1), based: make(chan struct{}, 1), taken: map[string]int64{},
+// newShard returns the archive of a shard that is not open.
+func newShard(in *Archive, o Options) *Shard {
+	return &Shard{in: in, o: o, wake: make(chan struct{}, 1), based: make(chan struct{}, 1), taken: map[string]int64{},
 		last: map[string]uint64{}, dead: map[uint64]int64{}, unwatch: func() {}}
-	a.register()
-	return a
 }
 
-// Open opens the folder of the archive in a data folder, or creates it, and takes the place. The databases are opened
-// after it. Without Fence a place that does not answer is taken later. Errors: ErrOwned, backup.ErrNotPlace and others
-// that time does not repair; those of the disk.
-func (a *Shard) Open(dir string) error {
+// openState opens the folder, or creates it.
+func (a *Shard) openState(dir string) (err error) {
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
 	a.dir = dir
-	var err error
 	if a.state, err = loadState(dir, a.o.Place.String()); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
 	a.resend = a.state.Resend
-	a.last, a.clock = maps.Clone(a.state.Groups), a.state.Until
+	a.last = maps.Clone(a.state.Groups)
+	a.in.passTime(a.state.Until)
 	if a.shared.on { // where the place ends says nothing about this node
 		a.last = map[string]uint64{}
 	}
-	a.spool, err = openSpool(dir, func(i *item) error {
-		a.clock = max(a.clock, i.at)
+	if a.in.keeper == a && a.server == "" {
+		if a.server, err = loadServer(dir); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+	}
+	return nil
+}
+
+// openSpool opens the spool in the folder.
+func (a *Shard) openSpool() (err error) {
+	a.spool, err = openSpool(a.dir, &a.in.spooled, func(i *item) error {
+		a.in.passTime(i.at)
 		a.follow(backup.Databases[i.database], i.prev, i.number)
 		return nil
 	})
@@ -192,18 +123,15 @@ func (a *Shard) Open(dir string) error {
 		return fmt.Errorf("archive: %w", err)
 	}
 	a.publish()
-	if a.server == "" {
-		if a.server, err = loadServer(dir); err != nil {
-			return fmt.Errorf("archive: %w", err)
-		}
-	}
-	if err := a.take(); err != nil {
-		// It can be opened again, when the place answers.
-		err = errors.Join(err, a.spool.close())
-		a.spool = nil
-		return err
-	}
 	return nil
+}
+
+// closeSpool closes the spool, if it is open.
+func (a *Shard) closeSpool() error {
+	if a.spool == nil {
+		return nil
+	}
+	return a.spool.close()
 }
 
 // take takes the place, at the start.
@@ -216,7 +144,7 @@ func (a *Shard) take() error {
 	case err == nil:
 	case errors.Is(err, ErrOwned), errors.Is(err, errLeased), errors.Is(err, backup.ErrNotPlace),
 		errors.Is(err, backup.ErrSealed), errors.Is(err, backup.ErrNotSealed),
-		errors.Is(err, backup.ErrWrongKey), errors.Is(err, ErrDamaged):
+		errors.Is(err, backup.ErrWrongKey), errors.Is(err, backup.ErrShards), errors.Is(err, ErrDamaged):
 		return fmt.Errorf("archive: %w", err)
 	case a.o.Fence || a.state.Lease > 0:
 		// A standby may have taken over while this server was down. Only the place knows.
@@ -259,15 +187,6 @@ func (a *Shard) breaks(reason string) {
 	}
 }
 
-// Close closes the folder. What was not sent stays there.
-func (a *Shard) Close() error {
-	a.unwatch()
-	if a.spool == nil {
-		return nil
-	}
-	return a.spool.close()
-}
-
 // log is the archive of one database.
 type log struct {
 	*Shard
@@ -304,9 +223,10 @@ func (l *log) Stamp() int64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.clock = max(l.clock+1, l.o.Now().UnixNano())
-	l.taken[l.name] = l.clock
-	return l.clock
+	// Under mu, so that settled does not promise a time before the group that has it is noted.
+	at := l.in.nextTime()
+	l.taken[l.name] = at
+	return at
 }
 
 // Drop implements [store.Archive].
@@ -326,20 +246,19 @@ func (l *log) Group(g store.Group) {
 		return
 	}
 	if g.At == 0 {
-		g.At = max(l.clock+1, l.o.Now().UnixNano())
+		g.At = l.in.nextTime()
 	}
-	l.clock = max(l.clock, g.At)
+	l.in.passTime(g.At)
 	if err := l.spool.add(&item{kind: itemGroup, database: l.number, prev: g.Prev, number: g.Number, at: g.At,
 		bytes: g.Payload}); err != nil {
 		l.breaks(fmt.Sprintf("a change could not be kept for the archive: %v", err))
 		return
 	}
-	size := l.spool.bytes()
-	if size > l.o.Spool {
+	if l.in.spooled.Load() > l.o.Spool {
 		l.breaks(fmt.Sprintf("%s cannot be reached, and more than %d MiB wait for it", l.o.Place, l.o.Spool>>20))
 	}
 	// One segment's worth is sent without waiting for the interval, so that the spool stays short under load.
-	if size >= segmentSize {
+	if l.spool.bytes() >= segmentSize {
 		l.nudge(l.wake)
 	}
 }
@@ -411,7 +330,7 @@ func (a *Shard) restart() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.broken != "" {
-		a.m.gaps.Inc()
+		a.in.m.gaps.Inc()
 		a.o.Log.Error("the archive has a gap: it cannot restore to moments before its next base", "reason", a.broken)
 	}
 	content := map[uint64]int64{}
@@ -483,9 +402,11 @@ func (a *Shard) Pinned(p *backup.LogPosition, groups map[string]uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// Not before any time that was given out: all groups of the moment have times up to it.
-	at := max(a.clock, a.o.Now().UnixNano())
+	at := max(a.in.clock.Load(), a.o.Now().UnixNano())
 	if a.shared.on { // or that they may get when they are sent
 		at = max(at, a.position.Load().Until) + int64(time.Millisecond)
+	} else {
+		a.in.passTime(at)
 	}
 	p.Groups, p.At = groups, time.Unix(0, at).UTC()
 }
@@ -527,17 +448,13 @@ func (a *Shard) keysFile() ([]byte, error) {
 	return text, err
 }
 
-// OpenNode is Open on a node of a cluster, whose nodes have one archive. It does nothing if that was opened before.
-func (a *Shard) OpenNode(dir, cluster string) error {
-	if a.spool != nil {
-		return nil
-	}
+// beNode makes the archive that of a node of a cluster, before it is opened.
+func (a *Shard) beNode(cluster string) {
 	a.shared.on, a.shared.closed, a.shared.deaths = true, map[uint64]map[string]uint64{}, map[uint64]death{}
 	if a.o.Fence {
 		a.o.Every = min(a.o.Every, fencedNodeEvery)
 	}
 	a.server = "cluster " + cluster
-	return a.Open(dir)
 }
 
 // AttachNode is Attach on a node of a cluster.
@@ -598,86 +515,15 @@ func (a *Shard) nextShared() *backup.LogPosition {
 	return nil
 }
 
-// Sent says up to which moment an archive has sent the changes.
-type Sent struct {
-	// Place names the folder or container.
-	Place string
-	// Until is the newest moment that the place has; zero before the first.
-	Until time.Time
-	// Problem is why it does not send at the moment; "" if it does.
-	Problem string
-}
-
-// Sent returns how far the archive is; ok is false before it is open.
-func (a *Shard) Sent() (s Sent, ok bool) {
-	at := a.position.Load()
-	if at == nil {
-		return s, false
+// sent returns the newest moment that the place has, zero before the first, and why nothing is sent at the moment.
+func (a *Shard) sent() (until time.Time, problem string) {
+	if at := a.position.Load().Until; at > 0 {
+		until = time.Unix(0, at).UTC()
 	}
-	s.Place = a.o.Place.String()
-	if at.Until > 0 {
-		s.Until = time.Unix(0, at.Until).UTC()
+	if lost := a.in.keeper.lost.Load(); lost != nil {
+		return until, (*lost).Error()
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.Problem = a.failed
-	if lost := a.lost.Load(); lost != nil {
-		s.Problem = (*lost).Error()
-	}
-	return s, true
-}
-
-// metrics are the metrics of an archive.
-type metrics struct {
-	segments, bytes, failures, gaps prometheus.Counter
-}
-
-func (a *Shard) register() {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
-	a.m = metrics{
-		segments: counter("lazuli_archive_segments_total", "Segments of the log that were sent to the archive."),
-		bytes:    counter("lazuli_archive_bytes_total", "Bytes of these segments, without bases."),
-		failures: counter("lazuli_archive_failures_total", "Segments and bases that could not be sent; they are sent again."),
-		gaps:     counter("lazuli_archive_gaps_total", "Times at which the archive had to begin again with another base."),
-	}
-	if a.o.Metrics == nil {
-		return
-	}
-	// Before the first publish there is nothing to show, and no spool to ask.
-	gauge := func(name, help string, value func(s *state) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			if s := a.position.Load(); s != nil {
-				return value(s)
-			}
-			return 0
-		})
-	}
-	a.o.Metrics.MustRegister(a.m.segments, a.m.bytes, a.m.failures, a.m.gaps,
-		gauge("lazuli_archive_lag_seconds", "Age of the newest moment that the archive has; 0 before the first.",
-			func(s *state) float64 {
-				if s.Until == 0 {
-					return 0
-				}
-				return max(0, a.o.Now().Sub(time.Unix(0, s.Until)).Seconds())
-			}),
-		gauge("lazuli_archive_refuses_writes",
-			"1 while archive-fence refuses writes: the archive may belong to another server, or is too far behind.",
-			func(*state) float64 {
-				if a.Allow() != nil {
-					return 1
-				}
-				return 0
-			}),
-		gauge("lazuli_archive_waiting_bytes", "Bytes in the data folder that wait for the archive.",
-			func(*state) float64 { return float64(a.waiting()) }),
-		gauge("lazuli_archive_base_timestamp_seconds",
-			"Time of the newest base of the archive, in seconds since 1970; 0 without one: nothing can be restored.",
-			func(s *state) float64 {
-				if s.Base.IsZero() {
-					return 0
-				}
-				return float64(s.Base.UnixMilli()) / 1000
-			}))
+	return until, a.failed
 }

@@ -41,7 +41,7 @@ func (a *Shard) cutShared(ctx context.Context) error {
 	if err := a.own(ctx); err != nil {
 		return err
 	}
-	if a.waiting() > a.o.Spool {
+	if a.in.waiting() > a.o.Spool {
 		a.mu.Lock()
 		a.breaks(fmt.Sprintf("more than %d MiB waited for %s", a.o.Spool>>20, a.o.Place))
 		a.mu.Unlock()
@@ -150,7 +150,7 @@ func (a *Shard) announced(ctx context.Context) (name string, err error) {
 // renew makes the next base begin another timeline.
 func (a *Shard) renew(reason string) error {
 	if a.state.Timeline != "" {
-		a.m.gaps.Inc()
+		a.in.m.gaps.Inc()
 		a.o.Log.Error("the archive has a gap: it cannot restore to moments before its next base", "reason", reason)
 	}
 	a.shared.seen, a.shared.lacking = a.state.Timeline, time.Time{}

@@ -57,19 +57,19 @@ func TestPromiseOfALaggingNode(t *testing.T) {
 	a := archive.New(archive.Options{Place: p, Every: time.Hour, Log: slog.New(slog.DiscardHandler)})
 	check.OK(t, a.OpenNode(filepath.Join(t.TempDir(), "archive"), "test"))
 	defer func() { check.OK(t, a.Close()) }()
-	n := &lagging{log: a.Log(0)}
+	n := &lagging{log: a.Shard(0).Log(0)}
 	for i := range backup.Databases {
-		a.Log(i).Opened(0)
+		a.Shard(0).Log(i).Opened(0)
 	}
-	a.Content(noContent{})
+	a.Shard(0).Content(noContent{})
 	a.AttachNode("keys", n)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		a.Run(ctx, func(context.Context, backup.Held) (backup.Source, error) {
-			position := a.Next()
+		a.Run(ctx, func(context.Context, int, backup.Held) (backup.Source, error) {
+			position := a.Shard(0).Next()
 			if position != nil {
-				a.Pinned(position, map[string]uint64{})
+				a.Shard(0).Pinned(position, map[string]uint64{})
 			}
 			return emptyMoment{position}, nil
 		})
@@ -133,17 +133,17 @@ func TestFencesOfNodes(t *testing.T) {
 	check.OK(t, err)
 	lease(0)
 	for i := range backup.Databases {
-		a.Log(i).Opened(0)
+		a.Shard(0).Log(i).Opened(0)
 	}
-	a.Content(noContent{})
-	a.AttachNode("keys", &lagging{log: a.Log(0)})
+	a.Shard(0).Content(noContent{})
+	a.AttachNode("keys", &lagging{log: a.Shard(0).Log(0)})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		a.Run(ctx, func(context.Context, backup.Held) (backup.Source, error) {
-			position := a.Next()
+		a.Run(ctx, func(context.Context, int, backup.Held) (backup.Source, error) {
+			position := a.Shard(0).Next()
 			if position != nil {
-				a.Pinned(position, map[string]uint64{})
+				a.Shard(0).Pinned(position, map[string]uint64{})
 			}
 			return emptyMoment{position}, nil
 		})

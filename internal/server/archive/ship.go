@@ -36,7 +36,7 @@ func (a *Shard) cut(ctx context.Context) error {
 	if err := a.own(ctx); err != nil {
 		return err
 	}
-	if a.waiting() > a.o.Spool {
+	if a.in.waiting() > a.o.Spool {
 		a.mu.Lock()
 		a.breaks(fmt.Sprintf("%s cannot be reached, and more than %d MiB wait for it", a.o.Place, a.o.Spool>>20))
 		a.mu.Unlock()
@@ -106,8 +106,7 @@ func (a *Shard) announce(ctx context.Context) error {
 func (a *Shard) settled() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.clock = max(a.clock+1, a.o.Now().UnixNano())
-	until := a.clock
+	until := a.in.nextTime()
 	for _, at := range a.taken {
 		until = min(until, at-1)
 	}
@@ -256,8 +255,8 @@ func (c *cut) put(until int64) error {
 	if err := a.note(h, sum, c.items); err != nil {
 		return err
 	}
-	a.m.segments.Inc()
-	a.m.bytes.Add(float64(len(file)))
+	a.in.m.segments.Inc()
+	a.in.m.bytes.Add(float64(len(file)))
 	c.items = c.items[:0]
 	return nil
 }

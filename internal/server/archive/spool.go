@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
@@ -40,11 +41,13 @@ type spool struct {
 	buf     []byte
 	unsaved bool  // something was added since the last sync
 	size    int64 // of all files, with buf
+	// all is the size of the spools of all shards, to which this one belongs.
+	all *atomic.Int64
 }
 
 // openSpool opens the spool of a folder and begins a file. each is called with the items that are found, in order.
-func openSpool(dir string, each func(*item) error) (*spool, error) {
-	s := &spool{dir: dir}
+func openSpool(dir string, all *atomic.Int64, each func(*item) error) (*spool, error) {
+	s := &spool{dir: dir, all: all}
 	numbers, err := s.files()
 	if err != nil {
 		return nil, err
@@ -55,12 +58,18 @@ func openSpool(dir string, each func(*item) error) (*spool, error) {
 			return nil, err
 		}
 		if info, err := os.Stat(s.path(n)); err == nil {
-			s.size += info.Size()
+			s.grow(info.Size())
 		}
 	}
 	s.number++
 	s.file, err = s.create(s.number)
 	return s, err
+}
+
+// grow notes that the files have grown. The caller holds mu, or is alone.
+func (s *spool) grow(n int64) {
+	s.size += n
+	s.all.Add(n)
 }
 
 func (s *spool) path(n uint64) string {
@@ -149,7 +158,7 @@ func (s *spool) add(i *item) error {
 	frame := s.buf[at+frameHeader:]
 	binary.LittleEndian.PutUint32(s.buf[at:], uint32(len(frame)))
 	binary.LittleEndian.PutUint32(s.buf[at+4:], crc32.Checksum(frame, castagnoli))
-	s.size += int64(frameHeader + len(frame))
+	s.grow(int64(frameHeader + len(frame)))
 	s.unsaved = true
 	if len(s.buf) < spoolBuffer {
 		return nil
@@ -236,7 +245,7 @@ func (s *spool) remove(numbers []uint64) error {
 			return err
 		}
 		s.mu.Lock()
-		s.size -= info.Size()
+		s.grow(-info.Size())
 		s.mu.Unlock()
 	}
 	return nil
@@ -252,7 +261,8 @@ func (s *spool) reset() error {
 	if s.file != nil {
 		err = s.file.Close()
 	}
-	s.file, s.buf, s.size, s.unsaved = nil, nil, 0, false
+	s.grow(-s.size)
+	s.file, s.buf, s.unsaved = nil, nil, false
 	numbers, failed := s.files()
 	err = errors.Join(err, failed)
 	for _, n := range numbers {
@@ -283,5 +293,6 @@ func (s *spool) close() error {
 	}
 	err := errors.Join(s.flushLocked(), save(s.file), s.file.Close())
 	s.file = nil
+	s.grow(-s.size)
 	return err
 }

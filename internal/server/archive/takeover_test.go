@@ -64,9 +64,7 @@ func runHistory(text string) error {
 	if err != nil {
 		return err
 	}
-	go a.Run(context.Background(), func(ctx context.Context, _ backup.Held) (backup.Source, error) {
-		return s.Moment(ctx)
-	})
+	go a.Run(context.Background(), s.ArchiveMoment)
 	storage, err := workers.OpenStorage(s.ConnectionString())
 	if err != nil {
 		return err

@@ -277,9 +277,19 @@ func (w *scribe) readMessages(ctx context.Context, state map[string]string) erro
 }
 
 // A server under load is killed several times while it sends its log to an archive. Each moment that is then restored
-// must be the state that clients had at that time.
+// must be the state that clients had at that time, over all services: with several shards they are in different ones.
 func TestMomentsOfAnArchive(t *testing.T) {
 	t.Parallel()
+	for name, flags := range map[string][]string{"one shard": nil, "five shards": {"--shards", "5"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tryMoments(t, flags...)
+		})
+	}
+}
+
+// tryMoments is TestMomentsOfAnArchive of a server with flags.
+func tryMoments(t *testing.T, flags ...string) {
 	moments, lives := check.Size(3, 50), check.Size(3, 8)
 	rnd := rand.New(rand.NewPCG(chosenSeed(), 1))
 	t.Logf("seed %d", chosenSeed())
@@ -287,7 +297,7 @@ func TestMomentsOfAnArchive(t *testing.T) {
 	check.OK(t, err)
 	dir := t.TempDir()
 	data, place := filepath.Join(dir, "data"), filepath.Join(dir, "place")
-	flags := []string{"--archive", place, "--archive-every", "150ms"}
+	flags = append(flags, "--archive", place, "--archive-every", "150ms")
 	c := &chronicle{changes: map[string][]change{}}
 	scribes := []*scribe{{chronicle: c, number: 1}, {chronicle: c, number: 2}, {chronicle: c, number: 3}}
 	type span struct{ from, to time.Time }

@@ -34,7 +34,8 @@ func newLs(opener Opener, placeHelp string) *cobra.Command {
 	cmd := &cobra.Command{Use: "ls PLACE", Short: "List the times to which an archive can restore",
 		Args: cobra.ExactArgs(1),
 		Long: `List the times to which "lazuli restore --to-time" can restore from the archive in PLACE, the oldest
-first. There is a line for each time without a gap, and MISSING names a segment that should be there.
+first. There is a line for each time without a gap, and MISSING names a segment that should be there. If the server
+has several shards, the lines "all" are the times that can be restored, and those below are what each shard has.
 
 ` + placeHelp,
 		Example: "  lazuli backup log ls /mnt/archive"}
@@ -45,24 +46,50 @@ first. There is a line for each time without a gap, and MISSING names a segment 
 		if err != nil {
 			return err
 		}
-		list, err := archive.Reachable(cmd.Context(), place)
+		shards, err := archive.ReachableShards(cmd.Context(), place)
 		if err != nil {
 			return err
 		}
 		if err := mustExist(cmd.Context(), place); err != nil {
 			return err
 		}
-		out := begin("FROM", "UNTIL", "BASES", "SEGMENTS", "MISSING").Or(
-			"%s has no archive yet; a server with --archive makes one", place)
-		for _, r := range list {
-			if err := out.Add(r, r.From.Local().Format(time.RFC3339), r.Until.Local().Format(time.RFC3339),
-				strconv.Itoa(len(r.Bases)), strconv.Itoa(r.Segments), cmp.Or(r.Missing, "-")); err != nil {
-				return out.End(err)
-			}
-		}
-		return out.End(nil)
+		return listReach(begin, place, shards)
 	}
 	return cmd
+}
+
+// line is the JSON of a time to whose moments an archive can restore.
+type line struct {
+	// Shard is that of which the archive has the moments; nil for all shards.
+	Shard *int `json:"shard,omitempty"`
+	archive.Reach
+}
+
+// listReach prints the times to whose moments an archive can restore, and with more than one shard those of each.
+func listReach(begin func(columns ...string) *console.List, place backup.Place, shards [][]archive.Reach) error {
+	columns := []string{"FROM", "UNTIL", "BASES", "SEGMENTS", "MISSING"}
+	if len(shards) > 1 {
+		columns = append([]string{"SHARD"}, columns...)
+	}
+	out := begin(columns...).Or("%s has no archive yet; a server with --archive makes one", place)
+	add := func(shard *int, name string, list []archive.Reach) error {
+		for _, r := range list {
+			cells := []any{r.From.Local().Format(time.RFC3339), r.Until.Local().Format(time.RFC3339),
+				strconv.Itoa(len(r.Bases)), strconv.Itoa(r.Segments), cmp.Or(r.Missing, "-")}
+			if len(shards) > 1 {
+				cells = append([]any{name}, cells...)
+			}
+			if err := out.Add(line{shard, r}, cells...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := add(nil, "all", archive.Common(shards))
+	for n := 0; n < len(shards) && len(shards) > 1 && err == nil; n++ {
+		err = add(&n, strconv.Itoa(n), shards[n])
+	}
+	return out.End(err)
 }
 
 // mustExist returns why a place cannot hold an archive. As with lazuli backup ls, a mistyped path must not look like an

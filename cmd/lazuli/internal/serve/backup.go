@@ -98,7 +98,7 @@ func (s *serving) startBackups(ctx context.Context, b Backend) (stop func()) {
 					return
 				}
 			}
-			s.archive.Run(ctx, moments(b, false))
+			s.archive.Run(ctx, b.ArchiveMoment)
 		})
 	}
 	return func() { cancel(); running.Wait() }

@@ -77,6 +77,8 @@ type Backend interface {
 	admin.Standby
 	// ArchiveSent returns the progress of the archive; see [server.Server].
 	ArchiveSent() (archive.Sent, bool)
+	// ArchiveMoment returns the state of a shard for a base of the archive.
+	ArchiveMoment(ctx context.Context, shard int, held backup.Held) (backup.Source, error)
 }
 
 // Starter starts a backend; [startStack] is the real one.
