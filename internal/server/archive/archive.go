@@ -124,8 +124,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Open opens the folder of the archive in a data folder with a number of shards, or creates it, and takes the place. The
-// databases are opened after it. Without Fence a place that does not answer is taken later. Errors: ErrOwned,
+// Open opens the folder of the archive in a data folder with a number of shards, or creates it, and takes the place.
+// The databases are opened after it. Without Fence a place that does not answer is taken later. Errors: ErrOwned,
 // backup.ErrNotPlace, backup.ErrShards and others that time does not repair; those of the disk.
 func (a *Archive) Open(dir string, shards int) error {
 	a.keeper = newShard(a, a.o)

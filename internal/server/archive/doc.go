@@ -56,6 +56,6 @@
 //
 // # Restoring
 //
-// [Moment] is a [backup.Sharded]: of each shard the base, the groups after it up to a time, and all content. So a restore writes and
-// checks the folder in the same way as a restore of a backup.
+// [Moment] is a [backup.Sharded]: of each shard the base, the groups after it up to a time, and all content. So a
+// restore writes and checks the folder in the same way as a restore of a backup.
 package archive

@@ -65,8 +65,8 @@ func Reachable(ctx context.Context, p backup.Place) (list []Reach, err error) {
 	return Common(shards), nil
 }
 
-// ReachableShards is Reachable of each shard. It looks at the names of segments, and opens few of them. Errors: those of
-// the place, [backup.ErrDamaged].
+// ReachableShards is Reachable of each shard. It looks at the names of segments, and opens few of them. Errors: those
+// of the place, [backup.ErrDamaged].
 func ReachableShards(ctx context.Context, p backup.Place) (shards [][]Reach, err error) {
 	count, err := backup.Shards(ctx, p)
 	if err != nil {

@@ -77,7 +77,8 @@ func sold(t *testing.T, data string) (list []string) {
 		x := shop(t, s, name)
 		var texts, blobs []string
 		n := int32(32)
-		r := check.Must(x.Queues.NewQueueClient("queue").PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: &n}))(t)
+		r := check.Must(x.Queues.NewQueueClient("queue").PeekMessages(t.Context(),
+			&azqueue.PeekMessagesOptions{NumberOfMessages: &n}))(t)
 		for _, m := range r.Messages {
 			texts = append(texts, *m.MessageText)
 		}
@@ -148,7 +149,8 @@ func TestRestoresMomentsOfShards(t *testing.T) {
 	}
 }
 
-// A place is for one number of shards, and whoever takes a part of it for the whole is refused.
+// A place is for one number of shards: a server with another one is refused, and a command that takes a part of the
+// place for the whole.
 func TestPlaceOfShards(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "place")

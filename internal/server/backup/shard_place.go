@@ -162,8 +162,8 @@ func markAs(ctx context.Context, p Place, k kind) error {
 	return p.Put(ctx, markName, text)
 }
 
-// Shards returns the number of shards of the archive in a place: 1 if it says nothing else. Errors: ErrShards for a part
-// of an archive, ErrNotPlace, those of the place.
+// Shards returns the number of shards of the archive in a place: 1 if it says nothing else. Errors: ErrShards for a
+// part of an archive, ErrNotPlace, those of the place.
 func Shards(ctx context.Context, p Place) (int, error) {
 	text, err := p.Get(ctx, markName)
 	if errors.Is(err, ErrAbsent) {
