@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,9 @@ type Config struct {
 	// Log is for what a person should see; nil means slog.Default().
 	Log *slog.Logger
 
-	probe time.Duration // for tests; 0 is probeEvery
+	// For tests: the time after which a silent node is asked, 0 is probeEvery; and that between two looks at what this node
+	// serves, 0 is half of the other one.
+	probe, look time.Duration
 }
 
 // Service is a service whose requests are passed on.
@@ -77,6 +80,7 @@ type Forwarder struct {
 	tasks    chan task    // for a goroutine that waits
 	idle     atomic.Int64 // goroutines that wait
 	closed   chan struct{}
+	telling  sync.WaitGroup // for announce
 
 	mu      sync.Mutex           // guards the rest
 	sent    map[string]*exchange // that this node has begun, by key
@@ -129,6 +133,9 @@ func New(c Config) *Forwarder {
 	}
 	if c.probe == 0 {
 		c.probe = probeEvery
+	}
+	if c.look == 0 {
+		c.look = c.probe / 2
 	}
 	f := &Forwarder{config: c, inbox: nats.NewInbox() + ".", homes: map[string]*home{},
 		closed: make(chan struct{}), tasks: make(chan task),
@@ -206,6 +213,7 @@ func (f *Forwarder) Open() error {
 		return fmt.Errorf("forward: %w", err)
 	}
 	f.opened.Store(true)
+	f.telling.Go(f.announce)
 	return nil
 }
 
@@ -230,6 +238,31 @@ func subject(about, node string) string { return subjectPrefix + about + "." + n
 func requestSubject(node string) string { return subject("request", node) }
 func controlSubject(node string) string { return subject("control", node) }
 func uploadSubject(node string) string  { return subject("upload", node) }
+
+// servingPrefix begins the subject on which a node tells all others what it serves. The node itself hears everything of
+// subjectPrefix that ends with its name, so this is another one.
+const servingPrefix = "lazuli.serving."
+
+// announce tells the nodes that pass requests on what this one serves: at once when it has changed, and otherwise often
+// enough that none has to ask, see [Front.watch]. Questions would be two messages for each pair of nodes; this is one for
+// each node.
+func (f *Forwarder) announce() {
+	tick := time.NewTicker(f.config.look)
+	defer tick.Stop()
+	var told []byte
+	var at time.Time
+	for {
+		if says := f.here(); !bytes.Equal(says, told) || time.Since(at) >= 2*f.config.probe {
+			_ = f.conn.Publish(servingPrefix+f.config.Node, says) // nodes that hear nothing ask
+			told, at = says, time.Now()
+		}
+		select {
+		case <-f.closed:
+			return
+		case <-tick.C:
+		}
+	}
+}
 
 // closeTimeout bounds the wait for requests of other nodes at a stop, flushTimeout that for the server.
 const (
@@ -257,6 +290,10 @@ func (f *Forwarder) Close() {
 	f.mu.Unlock()
 	late.Stop()
 	close(f.closed)
+	f.telling.Wait()
+	if f.opened.Load() {
+		_ = f.conn.Publish(servingPrefix+f.config.Node, new(here).message()) // nothing: they need not find out
+	}
 	// Twice, for the last answers and so that other servers find no subscriber: a request that they send all the same is
 	// lost, and its outcome unknown.
 	if f.incoming.Unsubscribe() == nil && f.conn.FlushTimeout(flushTimeout) == nil {

@@ -3,9 +3,11 @@ package forward
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,13 +51,15 @@ type Front struct {
 	// nodes are those to which requests go, and watches ends the questions to each.
 	nodes   []string
 	watches map[string]context.CancelFunc
-	here    map[string]here // what the nodes have said, by name
+	here    map[string]here      // what the nodes have said, by name
+	told    map[string]time.Time // when a node has last said it without a question
 }
 
 // NewFront returns a Front that knows of no node before [Front.Open].
 func NewFront(c FrontConfig) *Front {
-	t := &Front{nodes: c.Nodes, logs: c.Logs, here: map[string]here{}, watches: map[string]context.CancelFunc{},
-		counts: map[string]*[outcomes]atomic.Uint64{}}
+	t := &Front{nodes: c.Nodes, logs: c.Logs, here: map[string]here{}, told: map[string]time.Time{},
+		watches: map[string]context.CancelFunc{},
+		counts:  map[string]*[outcomes]atomic.Uint64{}}
 	for _, name := range c.Services {
 		t.counts[name] = new([outcomes]atomic.Uint64)
 	}
@@ -70,6 +74,10 @@ func NewFront(c FrontConfig) *Front {
 func (t *Front) Open() error {
 	if err := t.f.connect(); err != nil {
 		return err
+	}
+	if _, err := t.f.conn.Subscribe(servingPrefix+"*", t.hear); err != nil {
+		t.f.conn.Close()
+		return fmt.Errorf("forward: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
@@ -96,6 +104,7 @@ func (t *Front) SetNodes(nodes []string) {
 			stop()
 			delete(t.watches, node)
 			delete(t.here, node)
+			delete(t.told, node)
 		}
 	}
 	t.nodes = slices.Clone(nodes)
@@ -109,11 +118,37 @@ func (t *Front) Close() {
 	t.f.conn.Close()
 }
 
-// watch asks a node what it serves, until ctx ends.
+// hear receives what a node says of what it serves, see [Forwarder.announce].
+func (t *Front) hear(m *nats.Msg) {
+	node := strings.TrimPrefix(m.Subject, servingPrefix)
+	k, p := parse(m.Data)
+	h, err := p.here()
+	if k != kindHere || err != nil {
+		return
+	}
+	t.learn(node, h)
+	t.known.Lock()
+	defer t.known.Unlock()
+	if t.watches[node] != nil {
+		t.told[node] = time.Now()
+	}
+}
+
+// heardFor returns for how long what a node has said needs no question: a node that runs says it every two probes.
+func (t *Front) heardFor(node string) time.Duration {
+	t.known.Lock()
+	defer t.known.Unlock()
+	return 3*t.f.config.probe - time.Since(t.told[node])
+}
+
+// watch asks a node what it serves when it does not say it by itself, until ctx ends.
 func (t *Front) watch(ctx context.Context, node string) {
-	tick := time.NewTicker(t.look)
-	defer tick.Stop()
 	for silent := 0; ctx.Err() == nil; {
+		if d := t.heardFor(node); d > 0 {
+			silent = 0
+			t.pause(ctx, d)
+			continue
+		}
 		m, err := t.f.conn.Request(controlSubject(node), control(kindWhere, ""), 2*t.f.config.probe)
 		silent++
 		switch {
@@ -130,10 +165,17 @@ func (t *Front) watch(ctx context.Context, node string) {
 		if silent > 1 {
 			t.learn(node, here{})
 		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
+		t.pause(ctx, t.look)
+	}
+}
+
+// pause waits until d has passed or ctx ends.
+func (t *Front) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 

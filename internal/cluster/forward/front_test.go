@@ -54,6 +54,7 @@ func newFronted(t *testing.T, handlers ...http.HandlerFunc) *fronted {
 			Refuses:  x.refuses[i].Load,
 			Log:      slog.New(slog.DiscardHandler),
 			probe:    frontProbe,
+			look:     frontLook,
 		})
 		check.OK(t, x.nodes[i].Open())
 		t.Cleanup(func() { x.close(i) })
@@ -178,7 +179,7 @@ func TestFrontOfParts(t *testing.T) {
 			Leader:   func(context.Context, string) (string, error) { return "", nil }, // an election
 			Mark:     func(ctx context.Context) context.Context { return ctx },
 			AsSystem: func(ctx context.Context) context.Context { return context.WithValue(ctx, systemKey{}, true) },
-			Log:      slog.New(slog.DiscardHandler), probe: frontProbe})
+			Log:      slog.New(slog.DiscardHandler), probe: frontProbe, look: frontLook})
 		check.OK(t, n.Open())
 		t.Cleanup(n.Close)
 	}
@@ -486,4 +487,43 @@ func TestFrontHoldsARequest(t *testing.T) {
 	if err := <-done; !errors.Is(err, ErrNoNode) && (err != nil || w.Body.String() != "held") {
 		t.Errorf("%v, %q", err, w.Body)
 	}
+}
+
+// Nodes say by themselves what they serve when it changes, and a node that is closed says so: a front-end that asked once
+// an hour knows as soon.
+func TestFrontIsTold(t *testing.T) {
+	t.Parallel()
+	x := &fronted{t: t, cluster: natscluster.Start(t, 3)}
+	for i := range x.nodes {
+		x.nodes[i] = New(Config{
+			Connect: func() (*nats.Conn, error) { return x.cluster.Conn(t, i), nil },
+			Node:    fmt.Sprint("n", i),
+			Services: map[string]Service{"table": {Log: "tables",
+				Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}},
+			Leader:  func(context.Context, string) (string, error) { return "n0", nil },
+			Mark:    func(ctx context.Context) context.Context { return ctx },
+			Refuses: x.refuses[i].Load,
+			Log:     slog.New(slog.DiscardHandler), probe: time.Hour, look: frontLook})
+		check.OK(t, x.nodes[i].Open())
+		t.Cleanup(func() { x.close(i) })
+	}
+	x.front = NewFront(FrontConfig{Connect: func() (*nats.Conn, error) { return x.cluster.Conn(t, 2), nil },
+		Nodes: []string{"n0", "n1"}, Services: []string{"table"}, Logs: []string{"tables"},
+		Log: slog.New(slog.DiscardHandler), probe: time.Hour})
+	check.OK(t, x.front.Open())
+	t.Cleanup(x.front.Close)
+	writers := func() (list []string) {
+		list, insist := x.front.nodesFor("tables", true)
+		if insist {
+			return nil
+		}
+		return list
+	}
+	check.Eventually(t, func() bool { return slices.Equal(writers(), []string{"n0", "n1"}) }, "both nodes serve")
+	x.refuses[0].Store(true)
+	check.Eventually(t, func() bool { return slices.Equal(writers(), []string{"n1"}) }, "one refuses writes")
+	x.refuses[0].Store(false)
+	check.Eventually(t, func() bool { return len(writers()) == 2 }, "it takes them again")
+	x.close(1)
+	check.Eventually(t, func() bool { return slices.Equal(x.front.Serving(), []string{"n0"}) }, "one is closed")
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
@@ -340,8 +342,9 @@ func (h *here) message() []byte {
 		flags |= flagWrites
 	}
 	b := binary.AppendUvarint(append(begin(nil, kindHere), flags), uint64(len(h.homes)))
-	for log, home := range h.homes {
-		b = appendText(appendText(b, log), home)
+	// In an order, so that equal reports are equal messages.
+	for _, log := range slices.Sorted(maps.Keys(h.homes)) {
+		b = appendText(appendText(b, log), h.homes[log])
 	}
 	return b
 }

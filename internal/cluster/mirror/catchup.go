@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
@@ -52,33 +53,28 @@ func (m *Mirror) listOf(p *peer) (l listing, ok bool, err error) {
 	}
 }
 
+// idleBeats is the number of intervals between two questions to the other nodes while nothing is written: a node has a
+// mirror for each of its shards, and most of them have no work.
+const idleBeats = 8
+
 // keepUp copies what this node has missed until the Mirror is closed.
 func (m *Mirror) keepUp() {
 	seen := map[*peer]*map[uint64]int64{} // sizes of the extents that each peer had the last time
-	next := m.now().Add(m.config.CatchUpEvery)
 	missing := m.survey()
 	if missing > 0 {
 		m.config.Log.Info("copying content that this node lacks", "bytes", missing)
 	}
 	var problem string
-	for {
+	for pause, beats := 1, 1; ; beats++ {
 		var failed error
-		gone := map[uint64]int64{}
-		for _, p := range m.all() {
-			if p.out.Load() {
-				m.behind.forget(p.name)
-				delete(seen, p)
-				continue
+		if beats >= pause {
+			var idle bool
+			idle, failed = m.catchUpWithAll(seen)
+			// Where nothing was written since the last question, this node has missed nothing. What is written from now on and
+			// does not arrive here is at a majority, and is asked for some beats later.
+			if beats, pause = 0, min(2*pause, idleBeats); !idle {
+				pause = 1
 			}
-			if seen[p] == nil {
-				seen[p] = new(map[uint64]int64)
-			}
-			if err := m.catchUp(p, seen[p], gone); err != nil {
-				failed = fmt.Errorf("from node %s: %w", p.name, err)
-			}
-		}
-		if failed == nil {
-			m.voidGone(gone)
 		}
 		if err := m.extents.SyncAllPuts(); err != nil {
 			failed = err
@@ -87,15 +83,44 @@ func (m *Mirror) keepUp() {
 		if missing, _ = m.Behind(); before > 0 && missing == 0 {
 			m.config.Log.Info("this node has all content of the nodes that it reaches")
 		}
+		if missing > 0 || failed != nil {
+			pause = 1
+		}
 		if text := fmt.Sprint(failed); failed != nil && text != problem && m.life.Err() == nil {
 			m.config.Log.Warn("cannot copy content; trying again", "err", failed)
 			problem = text
 		}
-		if !m.sleep(next.Sub(m.now())) {
+		now := m.now()
+		if !m.sleep(schedule.NextBeat(m.config.schedule, now, m.config.CatchUpEvery).Sub(now)) {
 			return
 		}
-		next = m.now().Add(m.config.CatchUpEvery)
 	}
+}
+
+// catchUpWithAll copies what this node has missed of the extents of all peers. seen has the sizes that each had the last
+// time. idle reports that all have answered, and have what they had then.
+func (m *Mirror) catchUpWithAll(seen map[*peer]*map[uint64]int64) (idle bool, failed error) {
+	idle = true
+	gone := map[uint64]int64{}
+	for _, p := range m.all() {
+		if p.out.Load() {
+			m.behind.forget(p.name)
+			delete(seen, p)
+			continue
+		}
+		if seen[p] == nil {
+			seen[p] = new(map[uint64]int64)
+		}
+		same, err := m.catchUp(p, seen[p], gone)
+		if err != nil {
+			failed = fmt.Errorf("from node %s: %w", p.name, err)
+		}
+		idle = idle && same
+	}
+	if failed == nil {
+		m.voidGone(gone)
+	}
+	return idle, failed
 }
 
 // want is an extent of a peer that this node must have as well.
@@ -132,12 +157,13 @@ func (m *Mirror) wants(l *listing, seen map[uint64]int64) (list []want) {
 }
 
 // catchUp copies what this node has missed of the extents of a peer. seen has the sizes of the peer's extents the last
-// time. gone gets the sizes of extents of nodes that are gone.
-func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64, gone map[uint64]int64) error {
+// time. gone gets the sizes of extents of nodes that are gone. same reports that the peer has answered, and that its
+// extents have the sizes of the last time.
+func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64, gone map[uint64]int64) (same bool, err error) {
 	held := m.extents.Stats() // before the question: what the peer writes later is not in its list
 	l, ok, err := m.listOf(p)
 	if !ok {
-		return err
+		return false, err
 	}
 	list := m.wants(&l, *seen)
 	m.behind.note(p.name, m.lacking(list))
@@ -162,7 +188,7 @@ func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64, gone map[uint64]int64)
 		(*seen)[x.ID] = x.Size
 	}
 	m.release(held, &l, before, *seen)
-	return err
+	return before != nil && maps.Equal(before, *seen), err
 }
 
 // release marks the copies of extents that a peer has deleted, and of those of nodes that are gone. before and now have

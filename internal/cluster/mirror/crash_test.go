@@ -268,7 +268,7 @@ func (r *crashRun) follow(i int) {
 	for _, p := range n.mirror.peers {
 		var seen map[uint64]int64
 		for range 2 {
-			err := n.mirror.catchUp(p, &seen, nil)
+			_, err := n.mirror.catchUp(p, &seen, nil)
 			r.try("catch up", err)
 		}
 	}

@@ -118,7 +118,8 @@ func (s *site) catchUp(i int) {
 	for _, p := range n.mirror.peers {
 		var seen map[uint64]int64
 		for range 2 {
-			check.OK(s.t, n.mirror.catchUp(p, &seen, nil))
+			_, err := n.mirror.catchUp(p, &seen, nil)
+			check.OK(s.t, err)
 		}
 	}
 	check.OK(s.t, n.extents.SyncAllPuts())
@@ -278,10 +279,12 @@ func TestBehindCountsWhatIsMissing(t *testing.T) {
 	all = want("after a part was fetched on demand", all-n-records, all-lists[3][0].Length, true)
 
 	seen := make([]map[uint64]int64, len(m.peers))
-	check.OK(t, m.catchUp(m.peers[0], &seen[0], nil))
+	_, err := m.catchUp(m.peers[0], &seen[0], nil)
+	check.OK(t, err)
 	part := want("after the first node's finished extents were copied", all-content/2-records, all-n, true)
 	s.stop(1)
-	check.OK(t, m.catchUp(m.peers[1], &seen[1], nil))
+	_, err = m.catchUp(m.peers[1], &seen[1], nil)
+	check.OK(t, err)
 	want("when a node does not answer any more", part, part, true)
 	s.start(1)
 	s.catchUp(2)

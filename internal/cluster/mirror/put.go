@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
@@ -342,9 +343,13 @@ func (m *Mirror) acknowledged(msg *nats.Msg) {
 
 // expire gives up waiting for acknowledgements that do not come.
 func (m *Mirror) expire() {
-	for m.sleep(time.Second) {
-		var lost []uint64
+	for {
 		now := m.now()
+		if !m.sleep(schedule.NextBeat(m.config.schedule, now, time.Second).Sub(now)) {
+			return
+		}
+		var lost []uint64
+		now = m.now()
 		m.mu.Lock()
 		for token, s := range m.tokens {
 			if now.Sub(s.at) > expireAfter {

@@ -181,7 +181,7 @@ func (h *simHosts) after() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == h.leaving })
 }
 
-// lacksNothing calls do when the node has what the others list.
+// lacksNothing calls do when the node has what the others list on its disk.
 func (n *simNode) lacksNothing(do func()) {
 	lacking, err := n.mirror.Missing()
 	if err != nil {
@@ -193,6 +193,10 @@ func (n *simNode) lacksNothing(do func()) {
 		if n.mirror == nil {
 			return
 		}
+	}
+	// What it says is for good, so what it has must be on its disk: see mover.copy of package server.
+	if err := n.SyncAllPuts(); err != nil {
+		return
 	}
 	do()
 }

@@ -52,6 +52,7 @@ type simulation struct {
 	// Of a seed in which content moves; see sim_hosts_test.go.
 	moving  bool
 	settled bool // no step of a move is made any more
+	asked   int  // questions between nodes
 	hosts   *simHosts
 	owners  uint64   // the last one
 	retired []uint64 // those that will never write again
@@ -107,18 +108,7 @@ func runSim(seed uint64, script []simulate.Event, recorded bool) *simulate.World
 	}
 	s.moving = r.IntN(2) == 0
 	w.Begin(simulate.Event{Random: seed})
-	s.hosts, s.owners = &simHosts{group: Group{Version: 1}}, simNodes
-	for i := range simNodes {
-		n := &simNode{s: s, index: i, name: fmt.Sprintf("n%d", i+1), disk: map[uint64]*simExtent{}, owner: uint64(i + 1)}
-		s.nodes, s.hosts.group.Nodes = append(s.nodes, n), append(s.hosts.group.Nodes, n.name)
-	}
-	if s.moving {
-		s.catchUp = 500 * time.Millisecond // so that moves end within the run
-		s.nodes = append(s.nodes, &simNode{s: s, index: simNodes, name: "n4", disk: map[uint64]*simExtent{}})
-	}
-	for _, n := range s.nodes {
-		n.start()
-	}
+	s.open()
 	if s.moving {
 		s.follow()
 	}
@@ -131,6 +121,22 @@ func runSim(seed uint64, script []simulate.Event, recorded bool) *simulate.World
 	}
 	s.settle()
 	return w
+}
+
+// open starts the nodes.
+func (s *simulation) open() {
+	s.hosts, s.owners = &simHosts{group: Group{Version: 1}}, simNodes
+	for i := range simNodes {
+		n := &simNode{s: s, index: i, name: fmt.Sprintf("n%d", i+1), disk: map[uint64]*simExtent{}, owner: uint64(i + 1)}
+		s.nodes, s.hosts.group.Nodes = append(s.nodes, n), append(s.hosts.group.Nodes, n.name)
+	}
+	if s.moving {
+		s.catchUp = 500 * time.Millisecond // so that moves end within the run
+		s.nodes = append(s.nodes, &simNode{s: s, index: simNodes, name: "n4", disk: map[uint64]*simExtent{}})
+	}
+	for _, n := range s.nodes {
+		n.start()
+	}
 }
 
 func (s *simulation) step(kind int) {
@@ -392,6 +398,7 @@ func (n *simNode) request(_ context.Context, subject string, data []byte) (*nats
 	name := strings.Split(subject, ".")[2]
 	to := s.nodes[slices.IndexFunc(s.nodes, func(o *simNode) bool { return o.name == name })]
 	var answer *nats.Msg
+	s.asked++
 	n.send(to, func() {
 		if to.process.Dead() || to.mirror == nil {
 			return
@@ -609,5 +616,38 @@ func TestSimulationIsRepeatable(t *testing.T) {
 		if a, b := runSim(seed, script, false).Hash(), runSim(seed, script, true).Hash(); a != b {
 			t.Errorf("seed %d: traces %x and %x", seed, a, b)
 		}
+	}
+}
+
+// A node has a mirror for each of its shards. Where nothing is written, they ask each other every [idleBeats] intervals
+// only; where something is, as often as before.
+func TestIdleMirrorsAskSeldom(t *testing.T) {
+	t.Parallel()
+	w := simulate.New(false)
+	defer w.Close()
+	s := &simulation{w: w}
+	w.Begin(simulate.Event{Random: 1})
+	s.open()
+	ask := func(minutes int, meanwhile func()) float64 {
+		end, before := w.Now().Add(time.Duration(minutes)*time.Minute), s.asked
+		for next := w.Now(); w.Now().Before(end); {
+			if now := w.Now(); !now.Before(next) {
+				next = now.Add(time.Second)
+				meanwhile()
+			}
+			w.GoOn()
+		}
+		return float64(s.asked-before) / float64(minutes) / simNodes / (simNodes - 1)
+	}
+	nothing := func() {}
+	ask(1, nothing)
+	if n := ask(8, nothing); n < 3 || n > 5 {
+		t.Errorf("without content, %.1f questions a minute to each other node, want one in 16 s", n)
+	}
+	if n := ask(1, s.nodes[0].write); n < 20 {
+		t.Errorf("beside writes, %.1f questions a minute to each other node, want one in 2 s", n)
+	}
+	if w.Failure() != "" {
+		t.Error(w.Failure())
 	}
 }

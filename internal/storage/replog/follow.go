@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/schedule"
 )
 
 const (
@@ -15,8 +17,8 @@ const (
 	// pollInterval is the interval of looking for messages while nothing arrives.
 	pollInterval = 500 * time.Millisecond
 	// fullPoll is the number of intervals after which the stream is read although the copy of this node has nothing new:
-	// another copy may have more.
-	fullPoll = 10
+	// another copy may have more, if this server has lost its place in the group and does not know yet.
+	fullPoll = 60
 )
 
 // Follow starts to process the stream after p, which is the zero Position for a node without state. It calls apply with
@@ -79,14 +81,14 @@ func (l *Log) republished(m *nats.Msg) {
 // run fills gaps until Close.
 func (l *Log) run() {
 	defer l.running.Done()
-	poll := l.now().Add(pollInterval)
+	poll := schedule.NextBeat(l.config.schedule, l.now(), pollInterval)
 	for polls := 1; ; {
 		_, why := waitFor(l, poll.Sub(l.now()), l.wake, nil)
 		switch why {
 		case byClose:
 			return
 		case byTime:
-			poll = l.now().Add(pollInterval)
+			poll = schedule.NextBeat(l.config.schedule, l.now(), pollInterval)
 			l.probe()
 			l.recheck()
 			// A read costs two nodes some messages, and a node has hundreds of logs in which nothing happens.
