@@ -489,8 +489,8 @@ func TestFrontHoldsARequest(t *testing.T) {
 	}
 }
 
-// Nodes say by themselves what they serve when it changes, and a node that is closed says so: a front-end that asked once
-// an hour knows as soon.
+// Nodes say by themselves what they serve when it changes, and when they are closed: a front-end that asked once an hour
+// knows as soon.
 func TestFrontIsTold(t *testing.T) {
 	t.Parallel()
 	x := &fronted{t: t, cluster: natscluster.Start(t, 3)}

@@ -97,8 +97,8 @@ func (m *Mirror) keepUp() {
 	}
 }
 
-// catchUpWithAll copies what this node has missed of the extents of all peers. seen has the sizes that each had the last
-// time. idle reports that all have answered, and have what they had then.
+// catchUpWithAll copies what this node has missed of the extents of all peers. seen has the sizes that each had the
+// last time. idle reports that all have answered, and have what they had then.
 func (m *Mirror) catchUpWithAll(seen map[*peer]*map[uint64]int64) (idle bool, failed error) {
 	idle = true
 	gone := map[uint64]int64{}

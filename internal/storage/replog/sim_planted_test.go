@@ -27,7 +27,7 @@ var plantedFaults = []simulate.Planted{
 	{Name: "a new term is not compared", Seed: 204, File: "verify.go",
 		Old: `v.doubt == 0 && v.term == term`,
 		New: `v.doubt == 0 && (v.term == term || planted("a new term is not compared"))`},
-	{Name: "what had no effect is not read again", File: "follow.go",
+	{Name: "what had no effect is not read again", Seed: 1033, File: "follow.go",
 		Old: `p.Seq, p.Log, p.Resume = p.Last, p.Last, min(p.Resume, p.Last)`,
 		New: `if !planted("what had no effect is not read again") {
 		p.Seq, p.Log, p.Resume = p.Last, p.Last, min(p.Resume, p.Last)
