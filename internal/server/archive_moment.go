@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
@@ -28,6 +29,11 @@ func (s *Server) ArchiveMoment(ctx context.Context, number int, held backup.Held
 	if open == nil || !s.ready.Load() {
 		return nil, errNotOpen
 	}
+	if s.Clustered() { // what is current would only be unknown after a timeout
+		if err := open.nats.Healthy(); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
+		}
+	}
 	of := open.numbered(number)
 	// Before the pins: what a segment has by then, the pins have as well.
 	position := a.Shard(number).Next()
@@ -38,7 +44,7 @@ func (s *Server) ArchiveMoment(ctx context.Context, number int, held backup.Held
 	if position != nil {
 		a.Shard(number).Pinned(position, m.groups())
 	}
-	m.info = backup.Info{Origin: cmp.Or(open.list()[0].blobs.State.Database().LogID(), s.dir.ID()),
+	m.info = backup.Info{Origin: cmp.Or(of.blobs.State.Database().LogID(), s.dir.ID()),
 		Release: buildinfo.Current().Version, Only: &backup.Only{Shard: number, Map: open.placed}, Log: position}
 	done := m.done
 	m.done = func() { done(); s.gate.leave() }

@@ -301,15 +301,18 @@ func (s *Server) openNodeArchive() error {
 	if err != nil {
 		return err
 	}
-	return a.OpenNode(s.dir.Archive(), id.Cluster)
+	return a.OpenNode(s.dir.Archive(), id.Cluster, s.dir.Shards())
 }
 
-// archiveNode gives the archive access to the services of a node. It implements [archive.Node].
-type archiveNode struct{ open *services }
+// archiveNode gives the archive of a shard access to the services of a node. It implements [archive.Node].
+type archiveNode struct {
+	open *services
+	of   *shard
+}
 
 // Leads implements [archive.Node]: the node beside the leader of the log of blobs sends.
 func (n archiveNode) Leads() bool {
-	return n.open.nats.Leads(replog.StreamOf(n.open.list()[0].Log("blobs")))
+	return n.open.nats.Leads(replog.StreamOf(n.of.Log("blobs")))
 }
 
 // Fenced implements [archive.Node]: nodes without the fence of this one are not connected to it.
@@ -325,7 +328,7 @@ func (n archiveNode) Fenced() error {
 func (n archiveNode) Current(ctx context.Context) error {
 	result := make(chan error, 1)
 	go func() { // a View has a limit of its own, which may be longer
-		of := n.open.list()[0]
+		of := n.of
 		for _, db := range []*store.DB{of.tables.State.Database(), of.queues.State.Database(),
 			of.blobs.State.Database()} {
 			if err := db.View(func(*store.Tx) error { return nil }); err != nil {

@@ -179,8 +179,8 @@ func (c *Config) checkShards() error {
 		what = "an external NATS server"
 	case c.Standby != nil:
 		what = "a standby"
-	case c.Archive != nil && c.Cluster != nil:
-		what = "an archive of the log of a cluster"
+	case c.Archive != nil && c.Cluster != nil && c.Archive.FenceName() != "":
+		what = "an archive of the log of a cluster with a fence"
 	default:
 		return nil
 	}
@@ -193,11 +193,18 @@ var ErrSpread = errors.New("needs nodes that have all shards")
 
 // checkSpread refuses what would need all shards on each node.
 func (c *Config) checkSpread() error {
-	// The rules of a node would not hold for the requests that it passes on.
-	if !c.spread() || !c.Faults {
+	what := ""
+	switch {
+	case !c.spread():
+		return nil
+	case c.Faults: // the rules of a node would not hold for the requests that it passes on
+		what = "fault rules"
+	case c.Archive != nil:
+		what = "an archive of the log"
+	default:
 		return nil
 	}
-	return fmt.Errorf("fault rules %w: leave them out, or start the cluster without a number of copies", ErrSpread)
+	return fmt.Errorf("%s %w: leave that out, or start the cluster without a number of copies", what, ErrSpread)
 }
 
 // spread reports whether the server is a node with a part of the shards.

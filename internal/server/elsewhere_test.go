@@ -19,6 +19,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
@@ -345,7 +346,8 @@ func (c *spreadNodes) testSpreadRefused(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Config){
-		"faults": func(o *Config) { o.Faults = true },
+		"faults":  func(o *Config) { o.Faults = true },
+		"archive": func(o *Config) { o.Archive = archive.New(archive.Options{Place: backup.Folder(t.TempDir())}) },
 	} {
 		o := c.configs[0]
 		o.Location = t.TempDir()

@@ -279,13 +279,26 @@ func (h *history) write(t *testing.T, name string, x *tenant) (stop func()) {
 
 // The moments of a cluster are equal to the history of acknowledged changes: while all goes well, while the place is
 // gone and the logs are cut meanwhile, after the node that sends was lost with what it had not sent, and after it came
-// back. The archive has no gap.
+// back. The archive has no gap. With several shards, whose logs different nodes send, the same holds over all of them.
 func TestArchiveOfACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
 	t.Parallel()
+	for name, shards := range map[string]int{"one shard": 1, "five shards": 5} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testArchive(t, shards)
+		})
+	}
+}
+
+// testArchive is TestArchiveOfACluster with a number of shards.
+func testArchive(t *testing.T, shards int) {
 	c := newArchivedCluster(t, 0)
+	for i := range c.configs {
+		c.configs[i].Shards = shards
+	}
 	c.begin(0, 1, 2)
 	x := newTenantWith(t, c.nodes[0].ConnectionString(), patientRetries)
 	_, err := x.queues.CreateQueue(t.Context(), "history", nil)

@@ -452,7 +452,9 @@ func (s *Server) attachArchive(o *services) error {
 	// Closers run in the reverse order: the archive gets the last changes before the services are closed.
 	o.closers = append(o.closers, func() error { a.Detach(context.Background()); return nil })
 	if s.Clustered() {
-		a.AttachNode(s.dir.EncryptionScopes(), archiveNode{o})
+		for _, of := range o.list() {
+			a.Shard(of.Number).AttachNode(of.EncryptionScopes(), archiveNode{o, of})
+		}
 		return nil
 	}
 	var keys []string

@@ -133,15 +133,20 @@ func (a *Archive) Open(dir string, shards int) error {
 	return a.open(dir, a.split())
 }
 
-// OpenNode is Open on a node of a cluster, whose nodes have one archive. It does nothing if that was opened before.
-func (a *Archive) OpenNode(dir, cluster string) error {
+// OpenNode is Open on a node of a cluster, whose nodes have one archive and all shards. It does nothing if that was
+// opened before.
+func (a *Archive) OpenNode(dir, cluster string, shards int) error {
 	if a.list() != nil {
 		return nil
 	}
 	a.keeper = newShard(a, a.o)
-	a.keeper.parts = 1
+	a.keeper.parts = shards
 	a.keeper.beNode(cluster)
-	return a.open(dir, a.split())
+	list := a.split()
+	for _, s := range list {
+		s.beNode(cluster)
+	}
+	return a.open(dir, list)
 }
 
 // split returns the shards of which the keeper has the place.
@@ -207,9 +212,6 @@ func (a *Archive) Attach(keys ...string) error {
 	}
 	return nil
 }
-
-// AttachNode is Attach on a node of a cluster.
-func (a *Archive) AttachNode(keys string, n Node) { a.Shard(0).AttachNode(keys, n) }
 
 // An Opener returns the state of a shard, for a base. held is what the place has of it.
 type Opener func(ctx context.Context, shard int, held backup.Held) (backup.Source, error)

@@ -204,6 +204,9 @@ var errLeased = errors.New("the archive of this cluster has a fence, and this no
 // and refuse nodes without it. Those can have no majority from then on, since the majority of the nodes finds the
 // lease in the place, and does not start without a fence. The caller holds cutting.
 func (a *Shard) raise(ctx context.Context) error {
+	if a.in.keeper != a { // a cluster with more than one shard has no fence
+		return nil
+	}
 	if !a.o.Fence || a.state.Lease > 0 {
 		return nil
 	}
@@ -378,7 +381,7 @@ func (a *Shard) ownAs(ctx context.Context, k *Shard) error {
 	bounded, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
 	var err error
-	if k.epoch.Load() == 0 {
+	if k.epoch.Load() == 0 || k.shared.on { // another node may have begun an epoch, which the keeper notes
 		k.cutting.Lock()
 		err = k.own(ctx)
 		k.cutting.Unlock()

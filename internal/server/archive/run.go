@@ -11,8 +11,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 )
 
-// retryBase is the wait after a base that failed.
-const retryBase = time.Minute
+// retryBase is the wait after a base that failed, and lockedBase that for the base of another shard.
+const (
+	retryBase  = time.Minute
+	lockedBase = time.Second
+)
 
 // run is [Archive.Run] of one shard.
 func (a *Shard) run(ctx context.Context, open func(context.Context, backup.Held) (backup.Source, error)) {
@@ -121,7 +124,9 @@ func (a *Shard) makeBases(ctx context.Context, open func(context.Context, backup
 	for ctx.Err() == nil {
 		wait := a.nextBase()
 		if wait <= 0 {
-			if err := a.makeBase(ctx, open); err != nil && ctx.Err() == nil {
+			if err := a.makeBase(ctx, open); errors.Is(err, backup.ErrLocked) && a.in.keeper != a {
+				wait = lockedBase // another node makes that of another shard
+			} else if err != nil && ctx.Err() == nil {
 				a.in.m.failures.Inc()
 				a.o.Log.Error("the base of the archive failed", "to", a.o.Place.String(), "err", err, "again_after",
 					retryBase.String())

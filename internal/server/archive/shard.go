@@ -457,7 +457,7 @@ func (a *Shard) beNode(cluster string) {
 	a.server = "cluster " + cluster
 }
 
-// AttachNode is Attach on a node of a cluster.
+// AttachNode is [Archive.Attach] of a shard on a node of a cluster.
 func (a *Shard) AttachNode(keys string, n Node) {
 	a.cutting.Lock()
 	defer a.cutting.Unlock()

@@ -55,14 +55,14 @@ func TestPromiseOfALaggingNode(t *testing.T) {
 	t.Parallel()
 	p := backup.Folder(filepath.Join(t.TempDir(), "place"))
 	a := archive.New(archive.Options{Place: p, Every: time.Hour, Log: slog.New(slog.DiscardHandler)})
-	check.OK(t, a.OpenNode(filepath.Join(t.TempDir(), "archive"), "test"))
+	check.OK(t, a.OpenNode(filepath.Join(t.TempDir(), "archive"), "test", 1))
 	defer func() { check.OK(t, a.Close()) }()
 	n := &lagging{log: a.Shard(0).Log(0)}
 	for i := range backup.Databases {
 		a.Shard(0).Log(i).Opened(0)
 	}
 	a.Shard(0).Content(noContent{})
-	a.AttachNode("keys", n)
+	a.Shard(0).AttachNode("keys", n)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -111,7 +111,7 @@ func TestFencesOfNodes(t *testing.T) {
 	now := func() time.Time { return began } // a busy machine may take longer than a lease
 	node := func(fence bool) (*archive.Archive, error) {
 		a := archive.New(archive.Options{Place: p, Every: time.Hour, Fence: fence, Log: log, Now: now})
-		err := a.OpenNode(filepath.Join(t.TempDir(), "archive"), "test")
+		err := a.OpenNode(filepath.Join(t.TempDir(), "archive"), "test", 1)
 		if err == nil {
 			t.Cleanup(func() { check.OK(t, a.Close()) })
 		}
@@ -136,7 +136,7 @@ func TestFencesOfNodes(t *testing.T) {
 		a.Shard(0).Log(i).Opened(0)
 	}
 	a.Shard(0).Content(noContent{})
-	a.AttachNode("keys", &lagging{log: a.Shard(0).Log(0)})
+	a.Shard(0).AttachNode("keys", &lagging{log: a.Shard(0).Log(0)})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -79,6 +79,7 @@ func TestCopiesOfShards(t *testing.T) {
 		"faults needs nodes that have":   {"--faults"},
 		"backup-hold-writes needs nodes": {"--backup-to", "/backups", "--backup-hold-writes"},
 		"seed needs nodes that have all": {"--seed", "seed.yaml"},
+		"archive needs nodes that have":  {"--archive", "/archive"},
 		"they need cluster-copies":       {"--cluster-copies", "0"},
 	} {
 		args = append(slices.Clone(good), args...)

@@ -134,9 +134,9 @@ func (c *Config) validateShards() error {
 		name = "cluster-front"
 	case c.NATS.URL != "":
 		name = "nats-url"
-	case c.Archive.To != "" && c.Cluster.Enabled():
-		return fmt.Errorf("shards %d cannot be used with archive in a cluster: with more than one shard the archive works for "+
-			"a single server", c.Shards)
+	case c.Archive.Fence && c.Cluster.Enabled():
+		return fmt.Errorf("shards %d cannot be used with archive-fence in a cluster: with more than one shard it works for a "+
+			"single server", c.Shards)
 	case c.Archive.StandbyOf != "":
 		name = "standby-of"
 	default:

@@ -67,6 +67,8 @@ func (c *Config) validateCopies() error {
 		name = "backup-hold-writes"
 	case c.Seed != "":
 		name = "seed"
+	case c.Archive.To != "":
+		name = "archive"
 	default:
 		return nil
 	}
