@@ -109,10 +109,17 @@ func writeClusterStatus(w io.Writer, status cluster.Status) error {
 	fmt.Fprintf(w, "cluster %s, leader %s, as node %s sees it\n%s\n", status.Cluster, leader, status.Node,
 		server.Homes(&status))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\tAPPLIED\tLAG\tSNAPSHOT\tDATA\tMISSING\tREMARK")
+	shards := "" // two columns where a node has a part of the shards
+	if status.Hosts != nil {
+		shards = "SHARDS\tHOMES\t"
+	}
+	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\t"+shards+"APPLIED\tLAG\tSNAPSHOT\tDATA\tMISSING\tREMARK")
 	for _, n := range server.NodeRows(&status) {
-		fmt.Fprintln(t, strings.Join([]string{n.Name, n.Address, n.State, n.Sync, n.Clock, n.Applied, n.Lag, n.Snapshot,
-			n.Data, n.Missing, n.Remark}, "\t"))
+		if shards != "" {
+			shards = fmt.Sprintf("%d\t%d\t", n.Shards, n.Homes)
+		}
+		fmt.Fprintln(t, strings.Join([]string{n.Name, n.Address, n.State, n.Sync, n.Clock, shards + n.Applied, n.Lag,
+			n.Snapshot, n.Data, n.Missing, n.Remark}, "\t"))
 	}
 	if err := errors.Join(t.Flush(), writeShards(w, status)); err != nil {
 		return err
@@ -163,6 +170,9 @@ func writeShards(w io.Writer, status cluster.Status) error {
 		_, failed := fmt.Fprintf(w, "\nnode %s is lost: %d of its shards are to move to other nodes, and then it leaves\n",
 			name, len(status.Hosts.Of(name)))
 		err = cmp.Or(err, failed)
+	}
+	if text := server.Imbalance(&status); text != "" && err == nil {
+		_, err = fmt.Fprintf(w, "\n%s\n", text)
 	}
 	if err != nil || status.Move == nil {
 		return err

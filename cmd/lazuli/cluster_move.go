@@ -14,7 +14,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
+	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
@@ -112,26 +114,30 @@ under way goes on, and the command can be run again.`,
 		Example: "  lazuli cluster drain n1"}
 	dry := dryRun(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return doMoves(cmd, ask, *dry, func(h *shardmap.Hosts) ([]shardmap.Step, error) { return h.Drain(args[0]) })
+		return doMoves(cmd, ask, *dry, func(h *shardmap.Hosts, sizes shardmap.Sizes) ([]shardmap.Step, error) {
+			return h.Drain(args[0], sizes)
+		})
 	}
 	return cmd
 }
 
 // newClusterBalance makes `lazuli cluster balance`.
 func newClusterBalance(ask target.AdminCaller) *cobra.Command {
-	cmd := &cobra.Command{Use: "balance", Short: "Move shards so that all nodes have equal numbers of them",
+	cmd := &cobra.Command{Use: "balance", Short: "Move shards so that all nodes have equal shares of them and of the data",
 		Args: cobra.NoArgs,
-		Long: `Move shards, one after the other, until all nodes have equally many, within one, as far as zones allow: by
-the shortest list of moves that leads there. If the command is interrupted, the move under way goes on, and the
-command can be run again.
+		Long: `Move shards, one after the other, until all nodes have equally many, within one, as far as zones allow, and until
+none has a fifth more or less data than the mean, as far as the sizes of the shards allow. If the command is
+interrupted, the move under way goes on, and the command can be run again. With --dry-run it prints the moves, with
+the shards and the data of both nodes before each.
 
-A node that joins gets its share without this command, one shard after the other. --auto=off ends that, for all nodes
-of the cluster and until --auto=on: then a node that joins waits for this command. With --auto nothing else is done.`,
+A node that joins gets its share without this command, one shard after the other, and the leaders of logs are
+balanced, one each minute. --auto=off ends both, for all nodes of the cluster and until --auto=on: then a node that
+joins waits for this command. With --auto nothing else is done.`,
 		Example: `  lazuli cluster balance --dry-run
   lazuli cluster balance
   lazuli cluster balance --auto=off`}
 	dry := dryRun(cmd)
-	auto := cmd.Flags().String("auto", "", "on or off: whether a node that joins gets its share of shards by itself")
+	auto := cmd.Flags().String("auto", "", "on or off: whether nodes that join get their share of shards, and all of the leaders, by themselves")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("auto") {
 			method, ok := map[string]string{"on": http.MethodPut, "off": http.MethodDelete}[*auto]
@@ -141,7 +147,9 @@ of the cluster and until --auto=on: then a node that joins waits for this comman
 			_, err := ask(cmd, method, "/automatic", nil)
 			return err
 		}
-		return doMoves(cmd, ask, *dry, func(h *shardmap.Hosts) ([]shardmap.Step, error) { return h.Balance(), nil })
+		return doMoves(cmd, ask, *dry, func(h *shardmap.Hosts, sizes shardmap.Sizes) ([]shardmap.Step, error) {
+			return h.Balance(sizes), nil
+		})
 	}
 	return cmd
 }
@@ -152,12 +160,17 @@ func dryRun(cmd *cobra.Command) *bool {
 
 // doMoves does, or prints, the moves that a table needs.
 func doMoves(cmd *cobra.Command, ask target.AdminCaller, dry bool,
-	plan func(*shardmap.Hosts) ([]shardmap.Step, error)) error {
+	plan func(*shardmap.Hosts, shardmap.Sizes) ([]shardmap.Step, error)) error {
 	l, err := target.AskAdmin[peering.Layout](cmd, ask, "/move", "the table of shards")
 	if err != nil {
 		return err
 	}
-	list, err := plan(l.Hosts)
+	status, err := target.AskAdmin[cluster.Status](cmd, ask, "", "the state of a cluster")
+	if err != nil {
+		return err
+	}
+	sizes := server.ShardSizes(&status)
+	list, err := plan(l.Hosts, sizes)
 	if err != nil {
 		return err
 	}
@@ -166,8 +179,11 @@ func doMoves(cmd *cobra.Command, ask target.AdminCaller, dry bool,
 	}
 	for _, step := range list {
 		if dry {
-			fmt.Fprintf(cmd.OutOrStdout(), "lazuli cluster move %d %s %s  # shards before: %s %d, %s %d\n", step.Shard,
-				step.From, step.To, step.From, len(l.Hosts.Of(step.From)), step.To, len(l.Hosts.Of(step.To)))
+			has := func(node string) string {
+				return fmt.Sprintf("%s %d with %s", node, len(l.Hosts.Of(node)), server.ContentSize(l.Hosts.Bytes(node, sizes)))
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "lazuli cluster move %d %s %s  # shards before: %s, %s\n", step.Shard, step.From,
+				step.To, has(step.From), has(step.To))
 			if l.Hosts, err = l.Hosts.Moved(step.Shard, step.From, step.To); err != nil {
 				return err
 			}

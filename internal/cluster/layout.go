@@ -244,14 +244,15 @@ func (n *Node) move(ctx context.Context, shard int, from, to string, begins func
 }
 
 // Fill begins the next move that gives a node of [peering.Layout.Filling] its share, of a shard whose nodes are all
-// connected, or notes that the node has it. Where no such shard can move now, it does nothing. Errors: those of Move.
-func (n *Node) Fill(ctx context.Context) error {
+// connected, or notes that the node has it. Where no such shard can move now, it does nothing. sizes are the bytes of
+// the shards, nil if they are not known. Errors: those of Move.
+func (n *Node) Fill(ctx context.Context, sizes shardmap.Sizes) error {
 	l := n.site.Layout()
 	if len(l.Filling) == 0 {
 		return nil
 	}
 	connected := append(n.connectedNodes(), n.site.Node())
-	step, filled := nextFill(&l, func(name string) bool { return slices.Contains(connected, name) })
+	step, filled := nextFill(&l, sizes, func(name string) bool { return slices.Contains(connected, name) })
 	switch {
 	case step.To != "":
 		_, err := n.move(ctx, step.Shard, step.From, step.To, func(now *peering.Layout) bool {
@@ -278,17 +279,18 @@ func (n *Node) Fill(ctx context.Context) error {
 // nextFill returns the next move that gives a node its share, or else the name of a node that has it: neither where all
 // that is to be done waits for nodes that do not run. The node with the fewest shards comes first, so that of several
 // that have joined all get some soon; one that has to wait holds up no other one.
-func nextFill(l *peering.Layout, runs func(node string) bool) (step shardmap.Step, filled string) {
+func nextFill(l *peering.Layout, sizes shardmap.Sizes, runs func(node string) bool) (step shardmap.Step,
+	filled string) {
 	list := slices.Clone(l.Filling)
 	slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(len(l.Hosts.Of(a)), len(l.Hosts.Of(b))) })
 	for _, to := range list {
-		step, now := l.Hosts.Fill(to, func(shard int) bool {
+		step, now := l.Hosts.Fill(to, sizes, func(shard int) bool {
 			return runs(to) && !slices.ContainsFunc(l.Hosts.Shards[shard], func(name string) bool { return !runs(name) })
 		})
 		if now {
 			return step, ""
 		}
-		if _, later := l.Hosts.Fill(to, func(int) bool { return true }); !later {
+		if _, later := l.Hosts.Fill(to, sizes, nil); !later {
 			return shardmap.Step{}, to
 		}
 	}

@@ -74,7 +74,7 @@ func TestNextFill(t *testing.T) {
 		"nothing is to be filled": {nil, "", "", ""},
 	} {
 		l := peering.Layout{Hosts: hosts, Filling: c.filling}
-		step, filled := nextFill(&l, func(node string) bool { return node != c.away })
+		step, filled := nextFill(&l, nil, func(node string) bool { return node != c.away })
 		if step.To != c.to || filled != c.filled {
 			t.Errorf("%s: the move %+v, and %q has its share", name, step, filled)
 		}

@@ -94,7 +94,7 @@ func TestNodesJoinAndLeave(t *testing.T) {
 		check.Eventually(t, func() bool { return len(c.nodes[i].services.Load().list()) == 2 }, "%s has two shards",
 			c.name(i))
 	}
-	if l := layoutOf(c.nodes[0]); l.Hosts.Revision != 7 || len(l.Hosts.Balance()) > 0 {
+	if l := layoutOf(c.nodes[0]); l.Hosts.Revision != 7 || len(l.Hosts.Balance(nil)) > 0 {
 		t.Errorf("after four moves to two nodes the table is %+v", l.Hosts)
 	}
 	// What a person moves stays, and so does a node that joins afterwards.
@@ -168,7 +168,7 @@ func TestNodesJoinAndLeave(t *testing.T) {
 // drain moves all shards of a node away, as another one is asked.
 func (c *moving) drain(name string, at int) {
 	c.t.Helper()
-	for _, step := range check.Must(c.hosts().Drain(name))(c.t) {
+	for _, step := range check.Must(c.hosts().Drain(name, nil))(c.t) {
 		c.shard, c.from, c.to = step.Shard, c.index(step.From), c.index(step.To)
 		c.ended(c.begin(at))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 )
 
 // The move of a shard's copy to another node. The step that is next is in the layout of the cluster (peering.Step),
@@ -53,6 +54,8 @@ const (
 	leaveWait = 5 * time.Second
 	// fillPause is the time after a move before the next one begins without a person: leaders and clients settle.
 	fillPause = 5 * time.Second
+	// leadersEvery is the pause between two changes of a log's leader that make the nodes lead equally many.
+	leadersEvery = time.Minute
 	// dropWait bounds the wait for requests of a shard that is given away. They are ended then.
 	dropWait = 10 * time.Second
 )
@@ -70,12 +73,13 @@ type mover struct {
 	since   time.Time    // this node has seen the step first
 	lacking func() int64 // of what the new node has to copy before the next record, as its open shard knows
 	of      *shard
-	problem string // what was logged last
+	problem string    // what was logged last
+	led     time.Time // the leaders of logs were looked at last, or this node was started
 }
 
 // followMoves does this node's part of moves until ctx ends.
 func (s *Server) followMoves(ctx context.Context) {
-	m := &mover{s: s}
+	m := &mover{s: s, led: time.Now()}
 	for {
 		every := tendEvery
 		var changed <-chan struct{}
@@ -140,6 +144,7 @@ func (m *mover) tend(ctx context.Context, open *services) error {
 		}
 	}
 	if move == nil {
+		m.balanceLeaders(ctx, open)
 		return nil
 	}
 	if m.move != move.Number || m.step != move.Step {
@@ -158,9 +163,30 @@ func (m *mover) begin(ctx context.Context, open *services, l peering.Layout) err
 	case len(l.Lost) > 0:
 		return open.node.ReplaceLost(ctx)
 	case len(l.Filling) > 0 && time.Since(m.changed) >= fillPause:
-		return open.node.Fill(ctx)
+		var sizes shardmap.Sizes // of several moves, the numbers of shards choose if they are not known
+		if status, err := open.node.Status(ctx); err == nil {
+			sizes = ShardSizes(status)
+		}
+		return open.node.Fill(ctx, sizes)
 	}
 	return nil
+}
+
+// balanceLeaders lets one log have another leader now and then, while nothing moves.
+func (m *mover) balanceLeaders(ctx context.Context, open *services) {
+	if !open.node.View().Leads || time.Since(m.led) < leadersEvery {
+		return
+	}
+	m.led = time.Now()
+	var streams []string
+	for n := range m.s.dir.Shards() {
+		for _, kind := range logKinds {
+			streams = append(streams, replog.StreamOf(datadir.ShardOf("", n).Log(kind)))
+		}
+	}
+	if _, err := open.node.BalanceLeaders(ctx, streams); err != nil && ctx.Err() == nil {
+		m.s.config.Log.Info("the leaders of the logs stay as they are for now; trying again", "err", err)
+	}
 }
 
 // advance does the step of a move, if it is one of this node, and makes the next one that of the layout.

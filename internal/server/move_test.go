@@ -183,7 +183,7 @@ func TestDrainedNode(t *testing.T) {
 			c.ended(c.begin(0))
 		}
 	}
-	do(check.Must(c.hosts().Drain(c.name(drained)))(t))
+	do(check.Must(c.hosts().Drain(c.name(drained), nil))(t))
 	if n := len(c.nodes[drained].services.Load().list()); n > 0 {
 		t.Errorf("the node has %d shards", n)
 	}
@@ -197,7 +197,7 @@ func TestDrainedNode(t *testing.T) {
 	if r.StatusCode != http.StatusBadRequest {
 		t.Errorf("a request without an account: %s", r.Status)
 	}
-	do(c.hosts().Balance())
+	do(c.hosts().Balance(nil))
 	if n := len(c.hosts().Of(c.name(drained))); n != shardmap.Copies*spreadShards/5 {
 		t.Errorf("the node has %d shards again", n)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster"
@@ -67,6 +68,36 @@ func ShardStatuses(status *cluster.Status) (list []ShardStatus) {
 		list = append(list, s)
 	}
 	return list
+}
+
+// ShardSizes returns the bytes of the shards, as far as their nodes have said them.
+func ShardSizes(status *cluster.Status) (sizes shardmap.Sizes) {
+	for _, s := range ShardStatuses(status) {
+		sizes = append(sizes, s.Data)
+	}
+	return sizes
+}
+
+// Imbalance says by how much the nodes differ in what they have, and what would change that; "" where nothing does, and
+// while shards move anyway.
+func Imbalance(status *cluster.Status) string {
+	if status.Hosts == nil || status.Move != nil || len(status.Lost) > 0 {
+		return ""
+	}
+	sizes := ShardSizes(status)
+	moves := len(status.Hosts.Balance(sizes))
+	if moves == 0 {
+		return ""
+	}
+	var shards []int
+	var bytes []int64
+	for _, node := range status.Hosts.Names() {
+		shards = append(shards, len(status.Hosts.Of(node)))
+		bytes = append(bytes, status.Hosts.Bytes(node, sizes))
+	}
+	return fmt.Sprintf("the nodes have %d to %d shards with %s to %s: \"lazuli cluster balance\" would make that more equal "+
+		"with %d moves", slices.Min(shards), slices.Max(shards), ContentSize(slices.Min(bytes)),
+		ContentSize(slices.Max(bytes)), moves)
 }
 
 // homeOf returns the home of a log, as the node that answers sees it; if that does not have the log, as another one

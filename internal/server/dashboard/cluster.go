@@ -21,6 +21,8 @@ type clusterPage struct {
 	Shards []server.ShardStatus // nil where there is one
 	// Lacks says what is short of a copy, and why; "" if everything has all of its copies.
 	Lacks string
+	// Imbalance says by how much the nodes differ in what they have; "" if they have equal shares.
+	Imbalance string
 	// Zones says that nodes have zones.
 	Zones bool
 }
@@ -43,7 +45,7 @@ func (d *dashboard) cluster(w http.ResponseWriter, r *http.Request) error {
 		return frame.NewProblem(http.StatusServiceUnavailable, "The state of the cluster is not known", err.Error())
 	}
 	data := clusterPage{Status: status, Rows: server.NodeRows(status), Shards: server.ShardStatuses(status),
-		Lacks: server.Incomplete(status)}
+		Lacks: server.Incomplete(status), Imbalance: server.Imbalance(status)}
 	for _, n := range data.Rows {
 		data.Zones = data.Zones || n.Zone != ""
 	}

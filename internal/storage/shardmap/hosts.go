@@ -1,7 +1,6 @@
 package shardmap
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -210,16 +209,16 @@ type Step struct {
 	To    string `json:"to"`
 }
 
-// Drain returns the moves after which a node has no shard. Each goes to the node that has the fewest by then. Errors:
-// [ErrHosts] if no node can take a shard.
-func (h *Hosts) Drain(node string) (steps []Step, err error) {
+// Drain returns the moves after which a node has no shard. Each goes to the node that has the fewest by then, of several
+// to the one with the fewest bytes. Errors: [ErrHosts] if no node can take a shard.
+func (h *Hosts) Drain(node string, sizes Sizes) (steps []Step, err error) {
 	if !slices.Contains(h.Names(), node) {
 		return nil, fmt.Errorf("%w: the cluster has no node %q: its nodes are %s", ErrHosts, node,
 			strings.Join(h.Names(), ", "))
 	}
 	for _, shard := range h.Of(node) {
 		var next *Hosts
-		for _, to := range h.byLoad() {
+		for _, to := range h.byLoad(sizes) {
 			moved, failed := h.Moved(shard, node, to)
 			if failed == nil {
 				next, steps = moved, append(steps, Step{shard, node, to})
@@ -238,7 +237,7 @@ func (h *Hosts) Drain(node string) (steps []Step, err error) {
 // Replace returns the move of a shard away from a node that is lost, to the node that has the fewest shards of those
 // that may get it. Errors: [ErrHosts] if none can.
 func (h *Hosts) Replace(shard int, node string, may func(node string) bool) (Step, error) {
-	for _, to := range h.byLoad() {
+	for _, to := range h.byLoad(nil) {
 		if !may(to) {
 			continue
 		}
@@ -248,63 +247,6 @@ func (h *Hosts) Replace(shard int, node string, may func(node string) bool) (Ste
 	}
 	return Step{}, fmt.Errorf("%w: no other node that runs can take shard %d: each has it, or is in a zone that has it",
 		ErrHosts, shard)
-}
-
-// Balance returns the moves after which the nodes have equally many shards, within one, as far as the zones allow. As
-// each goes from a node with at least two more shards to one with less, there is no shorter list to the same end.
-func (h *Hosts) Balance() (steps []Step) {
-	for {
-		step, next := h.even()
-		if next == nil {
-			return steps
-		}
-		h, steps = next, append(steps, step)
-	}
-}
-
-// even returns a move from a node that has too much, and the table after it; nil without one.
-func (h *Hosts) even() (Step, *Hosts) {
-	order := h.byLoad()
-	for _, from := range slices.Backward(order) {
-		for _, to := range order {
-			if len(h.Of(from))-len(h.Of(to)) < 2 {
-				break
-			}
-			for _, shard := range h.Of(from) {
-				if next, err := h.Moved(shard, from, to); err == nil {
-					return Step{shard, from, to}, next
-				}
-			}
-		}
-	}
-	return Step{}, nil
-}
-
-// Fill returns the next move that gives a node its share: from the node that has the most shards, and at least two
-// more, as far as zones and allowed permit. It returns false when the node has its share. Each such move makes the
-// numbers of two nodes more equal, and none leads away from the node, so they come to an end, and none is taken back.
-func (h *Hosts) Fill(node string, allowed func(shard int) bool) (Step, bool) {
-	for _, from := range slices.Backward(h.byLoad()) {
-		if len(h.Of(from))-len(h.Of(node)) < 2 {
-			break
-		}
-		for _, shard := range h.Of(from) {
-			if !allowed(shard) {
-				continue
-			}
-			if _, err := h.Moved(shard, from, node); err == nil {
-				return Step{shard, from, node}, true
-			}
-		}
-	}
-	return Step{}, false
-}
-
-// byLoad returns the names of the nodes, that with the fewest shards first.
-func (h *Hosts) byLoad() []string {
-	names := h.Names()
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(len(h.Of(a)), len(h.Of(b))) })
-	return names
 }
 
 // Zone returns the zone of a node, "" without one.

@@ -148,7 +148,7 @@ func TestAddedAndRemoved(t *testing.T) {
 	if back := check.Must(next.Removed("m"))(t); !slices.Equal(back.Nodes, h.Nodes) || back.Revision != 3 {
 		t.Errorf("without it again %+v", back)
 	}
-	if got := len(next.Balance()); got != 1 { // 12 copies on seven nodes: one or two each
+	if got := len(next.Balance(nil)); got != 1 { // 12 copies on seven nodes: one or two each
 		t.Errorf("%d moves give the node its share", got)
 	}
 	flat := check.Must(NewHosts(places(3, 0), 4))(t)
@@ -178,7 +178,7 @@ func TestFill(t *testing.T) {
 		h := check.Must(check.Must(NewHosts(places(9, zones), 36))(t).Added(Place{"m", zone}))(t)
 		moves := 0
 		for ; ; moves++ {
-			step, more := h.Fill("m", func(int) bool { return true })
+			step, more := h.Fill("m", nil, func(int) bool { return true })
 			if !more {
 				break
 			}
@@ -192,8 +192,8 @@ func TestFill(t *testing.T) {
 		}
 	}
 	h := check.Must(check.Must(NewHosts(places(3, 0), 4))(t).Added(Place{"m", ""}))(t)
-	step, more := h.Fill("m", func(shard int) bool { return shard == 2 })
-	if _, other := h.Fill("m", func(int) bool { return false }); !more || step.Shard != 2 || other {
+	step, more := h.Fill("m", nil, func(shard int) bool { return shard == 2 })
+	if _, other := h.Fill("m", nil, func(int) bool { return false }); !more || step.Shard != 2 || other {
 		t.Errorf("only shard 2 is allowed, and the move is %+v, %v", step, more)
 	}
 }
@@ -237,16 +237,16 @@ func TestMoved(t *testing.T) {
 		}
 	}
 	drained := h
-	for _, step := range check.Must(h.Drain(from))(t) {
+	for _, step := range check.Must(h.Drain(from, nil))(t) {
 		drained = check.Must(drained.Moved(step.Shard, step.From, step.To))(t)
 	}
 	if n := len(drained.Of(from)); n > 0 {
 		t.Errorf("a drained node has %d shards", n)
 	}
-	if _, err := h.Drain("x"); !errors.Is(err, ErrHosts) {
+	if _, err := h.Drain("x", nil); !errors.Is(err, ErrHosts) {
 		t.Errorf("an unknown node is drained: %v", err)
 	}
-	if _, err := h.Drain("c1"); !errors.Is(err, ErrHosts) || !strings.Contains(err.Error(), "no other node can take") {
+	if _, err := h.Drain("c1", nil); !errors.Is(err, ErrHosts) || !strings.Contains(err.Error(), "no other node can take") {
 		t.Errorf("the only node of a zone is drained: %v", err)
 	}
 }
@@ -287,7 +287,7 @@ func TestBalance(t *testing.T) {
 			}
 			h := check.Must(NewHosts(places(nodes, zones), min(4*nodes, Max)))(t)
 			node := h.Names()[0]
-			steps, err := h.Drain(node)
+			steps, err := h.Drain(node, nil)
 			if err != nil {
 				t.Errorf("%d nodes, %d zones: %v", nodes, zones, err)
 				continue
@@ -295,13 +295,13 @@ func TestBalance(t *testing.T) {
 			for _, s := range steps {
 				h = check.Must(h.Moved(s.Shard, s.From, s.To))(t)
 			}
-			back := h.Balance()
+			back := h.Balance(nil)
 			for _, s := range back {
 				h = check.Must(h.Moved(s.Shard, s.From, s.To))(t)
 			}
-			order := h.byLoad()
+			order := h.byLoad(nil)
 			least, most := len(h.Of(order[0])), len(h.Of(order[nodes-1]))
-			if most-least > 1 || len(back) > len(steps) || len(h.Balance()) > 0 {
+			if most-least > 1 || len(back) > len(steps) || len(h.Balance(nil)) > 0 {
 				t.Errorf("%d nodes, %d zones: %d to %d shards a node after %d moves, and %d to drain", nodes, zones, least,
 					most, len(back), len(steps))
 			}

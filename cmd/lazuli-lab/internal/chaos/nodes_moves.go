@@ -117,7 +117,7 @@ func (m *mover) drain(ctx context.Context) {
 		if hosts = m.layout().Hosts; hosts == nil {
 			return
 		}
-		steps, err := hosts.Drain(node)
+		steps, err := hosts.Drain(node, nil)
 		if err != nil || len(steps) == 0 {
 			break
 		}
