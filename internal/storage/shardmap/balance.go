@@ -29,7 +29,8 @@ const (
 	unevenShare = 5
 	// unevenLeast is a difference that is not worth a move.
 	unevenLeast = 64 << 20
-	// gainShare is the part of the mean that a swap must carry to the other node at least: 1/20.
+	// gainShare is the part of the mean by which a swap must bring two nodes closer at least: 1/20. Otherwise a shard that
+	// is larger than all others together would change its place for the bytes of an empty one.
 	gainShare = 20
 )
 
@@ -131,8 +132,7 @@ func (h *Hosts) swap(sizes Sizes) (steps []Step, next *Hosts) {
 					if here >= 0 {
 						carried -= sizes.of(here)
 					}
-					// The sum of the squares falls by twice this product.
-					if carried < least || carried >= gap || better(carried, gap) <= gain {
+					if closer := better(carried, gap); closer < least || closer <= gain {
 						continue
 					}
 					if list, after := h.swapped(full, empty, there, here); after != nil {
@@ -145,7 +145,8 @@ func (h *Hosts) swap(sizes Sizes) (steps []Step, next *Hosts) {
 	return steps, next
 }
 
-// better says how much more equal two nodes are when some of the gap between them is carried over: most if it is half.
+// better says how much more equal two nodes are when some of the gap between them is carried over: most if it is half,
+// and not at all if it is more than the gap.
 func better(carried, gap int64) int64 { return min(carried, gap-carried) }
 
 // swapped moves a shard from a node to another one, and one back unless that is negative. Without a table it cannot be.

@@ -99,6 +99,11 @@ func TestBalanceCases(t *testing.T) {
 		}
 	}
 
+	one := check.Must(NewHosts(places(5, 0), 6))(t)
+	if steps := one.Balance(Sizes{70 << 10, 70 << 10, 70 << 10, gib, 70 << 10, 70 << 10}); len(steps) > 0 {
+		t.Errorf("one large shard changes its place: %v", steps)
+	}
+
 	h := check.Must(NewHosts(places(6, 0), 6))(t)
 	sizes := make(Sizes, 6)
 	node := h.Names()[0]
