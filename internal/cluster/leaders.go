@@ -13,9 +13,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 )
 
-// JetStream elects whoever asks first, so nodes lead different numbers of logs, and one that was restarted leads none.
-// As the changes of a log go through the node beside its leader, these nodes do different amounts of work. So one node,
-// that beside the leader of JetStream's metadata, now and then lets one log have another leader ([Node.BalanceLeaders]).
+// JetStream elects the server that asks first, so nodes lead different numbers of logs, and one that was restarted
+// leads none. As the changes of a log go through the node beside its leader, these nodes do different amounts of work.
+// So one node, that beside the leader of JetStream's metadata, now and then lets one log have another leader
+// ([Node.BalanceLeaders]).
 
 // led is a log with the nodes that have a copy of it.
 type led struct {

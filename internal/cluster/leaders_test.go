@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// Whoever leads the logs, a log after the other gets another leader until the numbers of the nodes are equal within
-// one, and then none does.
+// Whichever nodes lead the logs, a log after the other gets another leader until the numbers of the nodes are equal
+// within one, and then none does.
 func TestNextLeader(t *testing.T) {
 	for _, nodes := range []int{3, 4, 6, 9} {
 		for place := range shardmap.Copies {

@@ -95,8 +95,8 @@ func Imbalance(status *cluster.Status) string {
 		shards = append(shards, len(status.Hosts.Of(node)))
 		bytes = append(bytes, status.Hosts.Bytes(node, sizes))
 	}
-	return fmt.Sprintf("the nodes have %d to %d shards with %s to %s: \"lazuli cluster balance\" would make that more equal "+
-		"with %d moves", slices.Min(shards), slices.Max(shards), ContentSize(slices.Min(bytes)),
+	return fmt.Sprintf("the nodes have %d to %d shards with %s to %s: \"lazuli cluster balance\" would make that more "+
+		"equal with %d moves", slices.Min(shards), slices.Max(shards), ContentSize(slices.Min(bytes)),
 		ContentSize(slices.Max(bytes)), moves)
 }
 

@@ -209,8 +209,8 @@ type Step struct {
 	To    string `json:"to"`
 }
 
-// Drain returns the moves after which a node has no shard. Each goes to the node that has the fewest by then, of several
-// to the one with the fewest bytes. Errors: [ErrHosts] if no node can take a shard.
+// Drain returns the moves after which a node has no shard. Each goes to the node that has the fewest by then, of
+// several to the one with the fewest bytes. Errors: [ErrHosts] if no node can take a shard.
 func (h *Hosts) Drain(node string, sizes Sizes) (steps []Step, err error) {
 	if !slices.Contains(h.Names(), node) {
 		return nil, fmt.Errorf("%w: the cluster has no node %q: its nodes are %s", ErrHosts, node,
