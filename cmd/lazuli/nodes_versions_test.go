@@ -151,6 +151,10 @@ func logged(t *testing.T, n *killrig.Node, text string) bool {
 // writers is the number of clients that write at a time: one alone would wait most of the time to try again.
 const writers = 8
 
+// writePause is how long each of them pauses after a write of each kind. Without it nodes spend most of the processor
+// time of a test on writes, and have more to copy the longer that takes.
+func writePause() time.Duration { return check.Size(200*time.Millisecond, 0) }
+
 // writing are clients that write entities, blobs and messages with the same names.
 type writing struct {
 	entities *aztables.Client
@@ -226,6 +230,10 @@ func startWritingTo(ctx context.Context, t *testing.T, connection string) *writi
 		w.done.Go(func() {
 			for i := writer; ctx.Err() == nil; i += writers {
 				w.write(ctx, fmt.Sprintf("%06d", i))
+				select {
+				case <-time.After(writePause()):
+				case <-ctx.Done():
+				}
 			}
 		})
 	}
