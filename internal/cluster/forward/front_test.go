@@ -489,7 +489,7 @@ func TestFrontHoldsARequest(t *testing.T) {
 	}
 }
 
-// Nodes say by themselves what they serve when it changes, and when they are closed: a front-end that asked once an hour
+// Nodes say by themselves what they serve when it changes, and when they close: a front-end that asked once an hour
 // knows as soon.
 func TestFrontIsTold(t *testing.T) {
 	t.Parallel()
