@@ -43,8 +43,8 @@ type Config struct {
 	// Log is for what a person should see; nil means slog.Default().
 	Log *slog.Logger
 
-	// For tests: the time after which a silent node is asked, 0 is probeEvery; and that between two looks at what this node
-	// serves, 0 is half of the other one.
+	// For tests: the time after which a silent node is asked, 0 is probeEvery; and that between two looks at what this
+	// node serves, 0 is half of the other one.
 	probe, look time.Duration
 }
 
@@ -244,8 +244,8 @@ func uploadSubject(node string) string  { return subject("upload", node) }
 const servingPrefix = "lazuli.serving."
 
 // announce tells the nodes that pass requests on what this one serves: at once when it has changed, and otherwise often
-// enough that none has to ask, see [Front.watch]. Questions would be two messages for each pair of nodes; this is one for
-// each node.
+// enough that none has to ask, see [Front.watch]. Questions would be two messages for each pair of nodes; this is one
+// for each node.
 func (f *Forwarder) announce() {
 	tick := time.NewTicker(f.config.look)
 	defer tick.Stop()
