@@ -92,12 +92,17 @@ func (n *Node) takeLayout(l peering.Layout) error {
 	return nil
 }
 
-// ReadLayout looks for a newer layout. It fails while the cluster has no leader.
+// ReadLayout looks for a newer layout. It fails while the cluster has no leader, and with [peering.ErrLost] if the
+// cluster goes on without this node's folder.
 func (n *Node) ReadLayout(ctx context.Context) error {
 	if n == nil || n.site.Hosts() == nil {
 		return nil
 	}
 	_, _, err := n.readLayout(ctx)
+	// The embedded server stops as soon as this is known, and whoever went on would wait for it for ever.
+	if lost := n.site.Lost(); lost != nil {
+		return lost
+	}
 	return err
 }
 

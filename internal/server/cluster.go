@@ -87,7 +87,7 @@ func (s *Server) whenElected(ctx context.Context, open func() error) error {
 	for began := time.Now(); ; {
 		err := open()
 		if err == nil || !s.Replicated() || errors.Is(err, store.ErrOtherLog) || errors.Is(err, contentstream.ErrRefused) ||
-			errors.Is(err, replica.ErrLeft) || time.Since(began) > electionTime {
+			errors.Is(err, replica.ErrLeft) || errors.Is(err, peering.ErrLost) || time.Since(began) > electionTime {
 			return err
 		}
 		s.config.Log.Info("waiting until the cluster serves its streams", "err", err)
