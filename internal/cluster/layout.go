@@ -99,7 +99,7 @@ func (n *Node) ReadLayout(ctx context.Context) error {
 		return nil
 	}
 	_, _, err := n.readLayout(ctx)
-	// The embedded server stops as soon as this is known, and whoever went on would wait for it for ever.
+	// The embedded server stops as soon as this is known, and a start that went on would serve nothing.
 	if lost := n.site.Lost(); lost != nil {
 		return lost
 	}
