@@ -85,12 +85,9 @@ func report(b *testing.B, times []time.Duration) {
 // benchAccounts are twelve accounts, which are spread over all shards.
 func benchAccounts(b *testing.B) *auth.Accounts {
 	b.Helper()
-	key := check.Must(auth.ParseKey(otherKey))(b)
-	var list []auth.Account
-	for i := range 12 {
-		list = append(list, auth.Account{Name: fmt.Sprintf("shop%02d", i), Keys: []auth.Key{key}})
-	}
-	return check.Must(auth.NewAccounts(list...))(b)
+	_, accounts, err := spreadAccounts()
+	check.OK(b, err)
+	return accounts
 }
 
 // benchShards starts a server that syncs, whose accounts have a table each.

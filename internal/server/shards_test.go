@@ -29,6 +29,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/shardmap"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/shops"
 )
 
 // shardAccounts are the accounts of a server with shards, which are spread over all of four shards.
@@ -41,15 +42,8 @@ func shardAccounts(t *testing.T) (names []string, accounts *auth.Accounts) {
 
 // spreadAccounts is shardAccounts in a process of its own.
 func spreadAccounts() (names []string, accounts *auth.Accounts, err error) {
-	key, err := auth.ParseKey(otherKey)
-	var list []auth.Account
-	for i := range 12 {
-		names = append(names, fmt.Sprintf("shop%02d", i))
-		list = append(list, auth.Account{Name: names[i], Keys: []auth.Key{key}})
-	}
-	if err == nil {
-		accounts, err = auth.NewAccounts(list...)
-	}
+	names = shops.Names(12)
+	accounts, err = shops.Accounts(names, otherKey)
 	return names, accounts, err
 }
 

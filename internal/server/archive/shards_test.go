@@ -17,27 +17,23 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/archive"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/shops"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// shops are accounts whose queues are in all of four shards, and shopKey is the key of each.
-var shops = []string{"shop00", "shop01", "shop02", "shop03", "shop04", "shop05", "shop06", "shop07"}
+// shopNames are accounts whose queues are in all of four shards, and shopKey is the key of each.
+var shopNames = shops.Names(8)
 
 const shopKey = "b3RoZXIga2V5IG9mIGEgdGVzdA=="
 
 // shopConfig is the configuration of a server with the accounts, without its archive.
 func shopConfig(t *testing.T, data string, shards int) server.Config {
 	t.Helper()
-	var list []auth.Account
-	for _, name := range shops {
-		list = append(list, auth.Account{Name: name, Keys: []auth.Key{check.Must(auth.ParseKey(shopKey))(t)}})
-	}
-	return server.Config{Location: data, Shards: shards, Accounts: check.Must(auth.NewAccounts(list...))(t),
+	return server.Config{Location: data, Shards: shards, Accounts: check.Must(shops.Accounts(shopNames, shopKey))(t),
 		Log: slog.New(slog.DiscardHandler)}
 }
 
@@ -61,7 +57,7 @@ func goods(what string) []byte { return bytes.Repeat([]byte(what), 10_000) }
 // openShops makes the queue and the container of each account.
 func openShops(t *testing.T, s *server.Server) {
 	t.Helper()
-	for _, name := range shops {
+	for _, name := range shopNames {
 		x := shop(t, s, name)
 		check.Must(x.Queues.CreateQueue(t.Context(), "queue", nil))(t)
 		check.Must(x.Blobs.CreateContainer(t.Context(), "box", nil))(t)
@@ -73,7 +69,7 @@ func sold(t *testing.T, data string) (list []string) {
 	t.Helper()
 	s := check.Must(server.Start(shopConfig(t, data, 0)))(t)
 	defer func() { check.OK(t, s.Stop(context.Background())) }()
-	for _, name := range shops {
+	for _, name := range shopNames {
 		x := shop(t, s, name)
 		var texts, blobs []string
 		n := int32(32)
@@ -114,9 +110,9 @@ func TestRestoresMomentsOfShards(t *testing.T) {
 	r.awaitReach(t, p)
 	var moments []time.Time
 	var want []string
-	for i := range 2 * len(shops) {
+	for i := range 2 * len(shopNames) {
 		want = append(want, fmt.Sprintf("%02d", i))
-		moments = append(moments, sell(t, r.Server, shops[i*5%len(shops)], want[i]))
+		moments = append(moments, sell(t, r.Server, shopNames[i*5%len(shopNames)], want[i]))
 		switch i {
 		case 3, 9:
 			r.Send(t.Context())
@@ -202,7 +198,7 @@ func TestDamagedPart(t *testing.T) {
 	r.Send(t.Context())
 	var moments []time.Time
 	for i := range 3 {
-		for _, name := range shops {
+		for _, name := range shopNames {
 			sell(t, r.Server, name, fmt.Sprint(i))
 		}
 		moments = append(moments, time.Now())
@@ -258,7 +254,7 @@ func TestGapOfShards(t *testing.T) {
 	r.awaitReach(t, p)
 	r.Send(t.Context())
 	p.down.Store(true)
-	for _, name := range shops { // 12 KiB each: none of the shards alone has more than the bound
+	for _, name := range shopNames { // 12 KiB each: none of the shards alone has more than the bound
 		x := shop(t, r.Server, name)
 		check.Must(x.Queues.NewQueueClient("queue").EnqueueMessage(t.Context(), strings.Repeat("x", 12<<10), nil))(t)
 	}
@@ -273,7 +269,7 @@ func TestGapOfShards(t *testing.T) {
 	if _, err := restore(t, p, lost); !errors.Is(err, archive.ErrUnreachable) && !errors.Is(err, archive.ErrDamaged) {
 		t.Errorf("a moment of the gap: %v", err)
 	}
-	after := sell(t, r.Server, shops[0], "after")
+	after := sell(t, r.Server, shopNames[0], "after")
 	r.Send(t.Context())
 	if _, err := restore(t, p, after); err != nil {
 		t.Errorf("after the gap: %v", err)

@@ -73,7 +73,7 @@ func Shard(p Place, number, shards int) Place {
 	return shardPlace{p, ShardFolder(number), kind{shards, &number}}
 }
 
-// ShardFolder is what begins the names of the files of a shard's part.
+// ShardFolder returns the prefix of the names of the files in a shard's part.
 func ShardFolder(number int) string { return fmt.Sprintf("shards/%02d/", number) }
 
 func (s shardPlace) String() string { return s.Place.String() + "/" + s.folder[:len(s.folder)-1] }

@@ -12,29 +12,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/shops"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// shops are the accounts of a server with shards, and shopKey is the key of each.
-var shops = []string{"shop00", "shop01", "shop02", "shop03", "shop04", "shop05", "shop06", "shop07"}
+// shopNames are the accounts of a server with shards, and shopKey is the key of each.
+var shopNames = shops.Names(8)
 
 const shopKey = "b3RoZXIga2V5IG9mIGEgdGVzdA=="
 
 // startShops starts a server with four shards, or with those of its folder.
 func startShops(t *testing.T, location string, shards int) *server.Server {
 	t.Helper()
-	var list []auth.Account
-	for _, name := range shops {
-		list = append(list, auth.Account{Name: name, Keys: []auth.Key{check.Must(auth.ParseKey(shopKey))(t)}})
-	}
 	s := check.Must(server.Start(server.Config{Location: location, Shards: shards, Relaxed: true,
-		Accounts: check.Must(auth.NewAccounts(list...))(t), Log: slog.New(slog.DiscardHandler)}))(t)
+		Accounts: check.Must(shops.Accounts(shopNames, shopKey))(t), Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
 	return s
 }
@@ -43,7 +39,7 @@ func startShops(t *testing.T, location string, shards int) *server.Server {
 func stock(t *testing.T, s *server.Server, word string) {
 	t.Helper()
 	ctx := t.Context()
-	for _, name := range shops {
+	for _, name := range shopNames {
 		x := check.Must(workers.OpenStorage(s.ConnectionStringOf(name, shopKey)))(t)
 		check.Must(x.Tables.CreateTable(ctx, word, nil))(t)
 		check.Must(x.Tables.NewClient(word).AddEntity(ctx, []byte(`{"PartitionKey":"a","RowKey":"b"}`), nil))(t)
@@ -60,7 +56,7 @@ func content(name, word string) []byte { return bytes.Repeat([]byte(name+word), 
 func missing(t *testing.T, s *server.Server, word string) (list []string) {
 	t.Helper()
 	ctx := t.Context()
-	for _, name := range shops {
+	for _, name := range shopNames {
 		x := check.Must(workers.OpenStorage(s.ConnectionStringOf(name, shopKey)))(t)
 		if _, err := x.Tables.NewClient(word).GetEntity(ctx, "a", "b", nil); err != nil {
 			list = append(list, name+" tables")
@@ -107,7 +103,7 @@ func TestBackupOfShards(t *testing.T) {
 	for _, tc := range []struct {
 		of   *backup.Manifest
 		lack int // of what was stored second
-	}{{first.Manifest, 3 * len(shops)}, {third.Manifest, 0}} {
+	}{{first.Manifest, 3 * len(shopNames)}, {third.Manifest, 0}} {
 		folder := filepath.Join(t.TempDir(), "restored")
 		check.OK(t, backup.Restore(ctx, place, check.Must(backup.Read(ctx, place, tc.of.Name))(t), folder,
 			backup.RestoreOptions{Verify: verify}))
@@ -137,8 +133,8 @@ func TestFsckOfShards(t *testing.T) {
 	stock(t, s, "first")
 	check.OK(t, s.Stop(t.Context()))
 	r := check.Must(fsck.Check(t.Context(), origin, fsck.Options{}))(t)
-	if !r.Clean || r.Warnings > 0 || r.Tables.Entities != len(shops) || r.Queues.Messages != len(shops) ||
-		r.Blobs.Blobs != int64(len(shops)) {
+	if !r.Clean || r.Warnings > 0 || r.Tables.Entities != len(shopNames) || r.Queues.Messages != len(shopNames) ||
+		r.Blobs.Blobs != int64(len(shopNames)) {
 		t.Errorf("%+v", r)
 	}
 	stream := "queues/jetstream/$G/streams/LAZULI_LOG_queues-s02"
