@@ -178,9 +178,11 @@ func doMoves(cmd *cobra.Command, ask target.AdminCaller, dry bool,
 		fmt.Fprintln(cmd.OutOrStdout(), "nothing is to be moved")
 	}
 	for _, step := range list {
+		// Each printed move is applied to the copy of the table, so that the next line counts it.
 		if dry {
 			has := func(node string) string {
-				return fmt.Sprintf("%s %d with %s", node, len(l.Hosts.Of(node)), server.ContentSize(l.Hosts.Bytes(node, sizes)))
+				return fmt.Sprintf("%s %d with %s", node, len(l.Hosts.Of(node)),
+					server.ContentSize(l.Hosts.Bytes(node, sizes)))
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "lazuli cluster move %d %s %s  # shards before: %s, %s\n", step.Shard, step.From,
 				step.To, has(step.From), has(step.To))
@@ -189,6 +191,7 @@ func doMoves(cmd *cobra.Command, ask target.AdminCaller, dry bool,
 			}
 			continue
 		}
+		// One move at a time: the cluster refuses another one while a shard moves.
 		move, err := beginMove(cmd, ask, step)
 		if err != nil {
 			return err

@@ -151,8 +151,8 @@ func logged(t *testing.T, n *killrig.Node, text string) bool {
 // writers is the number of clients that write at a time: one alone would wait most of the time to try again.
 const writers = 8
 
-// writePause is how long each of them pauses after a write of each kind. Without it nodes spend most of the processor
-// time of a test on writes, and have more to copy the longer that takes.
+// writePause returns how long each client pauses after it has written one item of each kind. Without the pause, nodes
+// spend most of a test's processor time on writes, and the longer the test takes, the more they have to copy.
 func writePause() time.Duration { return check.Size(200*time.Millisecond, 0) }
 
 // writing are clients that write entities, blobs and messages with the same names.

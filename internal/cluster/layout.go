@@ -249,8 +249,8 @@ func (n *Node) move(ctx context.Context, shard int, from, to string, begins func
 }
 
 // Fill begins the next move that gives a node of [peering.Layout.Filling] its share, of a shard whose nodes are all
-// connected, or notes that the node has it. Where no such shard can move now, it does nothing. sizes are the bytes of
-// the shards, nil if they are not known. Errors: those of Move.
+// connected, or notes that the node has its share. It does nothing if no such shard can move now. sizes are the bytes
+// of the shards, nil if they are not known. Errors: those of Move.
 func (n *Node) Fill(ctx context.Context, sizes shardmap.Sizes) error {
 	l := n.site.Layout()
 	if len(l.Filling) == 0 {

@@ -32,10 +32,10 @@ func (n *Node) BalanceLeaders(ctx context.Context, streams []string) (moved bool
 	if l.Hosts == nil || l.Moving() != nil || len(l.Filling) > 0 || len(l.Lost) > 0 || l.Manual {
 		return false, nil
 	}
-	for _, name := range l.Hosts.Names() {
-		if !n.running(&l)(name) {
-			return false, nil
-		}
+	// While a node is away the others lead its logs. They would be given back one by one when it returns, so the numbers
+	// of now say nothing.
+	if runs := n.running(&l); slices.ContainsFunc(l.Hosts.Names(), func(name string) bool { return !runs(name) }) {
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
@@ -48,11 +48,13 @@ func (n *Node) BalanceLeaders(ctx context.Context, streams []string) (moved bool
 		if replicas == 0 {
 			continue
 		}
+		// An election, or a move of the stream, is under way.
 		if info == nil || info.Leader == "" || len(info.Replicas) != replicas-1 {
 			return false, nil
 		}
 		at := led{stream: stream, leader: nodeOf(info.Leader)}
 		for _, r := range info.Replicas {
+			// A copy that is behind cannot lead at once, and the log would answer nothing until it can.
 			if !r.Current || r.Offline {
 				return false, nil
 			}

@@ -29,7 +29,7 @@ func Now(s Schedule) time.Time {
 	return time.Now()
 }
 
-// begun is where the beats of [NextBeat] begin. Its monotonic clock keeps them when the wall clock is set.
+// begun is the origin of the beats of [NextBeat]. It has a monotonic clock, so setting the wall clock moves no beat.
 var begun = time.Now()
 
 // NextBeat returns the next of the times, an interval apart, at which everything in the process that has this interval

@@ -78,8 +78,8 @@ func (e *elsewhere) handler(svc wire.Service, of datadir.Shard) http.Handler {
 	})
 }
 
-// pass passes a request for a shard to a node that has it, and answers it if no node has taken it. stopped ends waits
-// for changes.
+// pass forwards a request for a shard to a node that has the shard, and answers it with an error if no node takes it.
+// Requests that wait for changes end when stopped is closed.
 func (p *passing) pass(w http.ResponseWriter, r *http.Request, svc wire.Service, of datadir.Shard,
 	stopped <-chan struct{}) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions

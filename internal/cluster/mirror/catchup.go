@@ -70,8 +70,8 @@ func (m *Mirror) keepUp() {
 		if beats >= pause {
 			var idle bool
 			idle, failed = m.catchUpWithAll(seen)
-			// Where nothing was written since the last question, this node has missed nothing. What is written from now on and
-			// does not arrive here is at a majority, and is asked for some beats later.
+			// If nothing was written since the last question, this node has missed nothing. A majority has what is
+			// written from now on and does not arrive here, and this node asks for that some beats later.
 			if beats, pause = 0, min(2*pause, idleBeats); !idle {
 				pause = 1
 			}
@@ -200,8 +200,8 @@ func (m *Mirror) release(held []extent.Stat, l *listing, before, now map[uint64]
 		if !s.Copied || (extent.OwnerOf(s.ID) != l.Owner || has) && !m.gone(s.ID) {
 			continue
 		}
-		// Each node deletes its copy of an extent of a node that is gone by itself. That another one has done so tells this
-		// one to look for references.
+		// Each node deletes its own copy of an extent whose writer is gone. When another node has deleted its copy, this
+		// node looks for references.
 		if !m.extents.Release(s.ID) && had && !has {
 			m.extents.Reconsider()
 		}

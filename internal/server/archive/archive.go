@@ -302,7 +302,8 @@ type Sent struct {
 	Problem string
 }
 
-// Sent returns how far the archive is; ok is false before it is open. Of several shards the one counts that is behind.
+// Sent returns how far the archive is; ok is false before it is open. With several shards it is how far the last one
+// is.
 func (a *Archive) Sent() (s Sent, ok bool) {
 	list := a.list()
 	s.Place = a.o.Place.String()
@@ -342,7 +343,7 @@ func (a *Archive) register() {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
-	// Of several shards the one counts that is behind: a moment can be restored once the archive has it of all.
+	// The shard that is farthest behind counts: a moment can be restored once the archive has it of all shards.
 	a.o.Metrics.MustRegister(a.m.segments, a.m.bytes, a.m.failures, a.m.gaps, shardMetrics{a},
 		gauge("lazuli_archive_lag_seconds", "Age of the newest moment that the archive has; 0 before the first.",
 			func() float64 { return a.age(a.list()...) }),
